@@ -1,0 +1,3 @@
+//! The karpenter command line.
+
+fn main() {}

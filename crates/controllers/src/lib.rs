@@ -1,0 +1,1 @@
+//! Reconcilers: read facts, ask the pure crates, act, report.

@@ -1,0 +1,1 @@
+//! The CloudProvider that registers fake nodes on a real cluster.

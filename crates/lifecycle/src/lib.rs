@@ -1,0 +1,1 @@
+//! One NodeClaim, its node and the time in, the next step out.

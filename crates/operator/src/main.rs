@@ -1,0 +1,3 @@
+//! The controller that a cluster runs.
+
+fn main() {}

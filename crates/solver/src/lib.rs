@@ -1,0 +1,1 @@
+//! Pending pods and a snapshot in, a placement plan with reasons out.

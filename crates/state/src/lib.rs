@@ -1,0 +1,1 @@
+//! Changes in, snapshot out: a synchronous index of what the cluster looks like.

@@ -1,0 +1,1 @@
+//! Builders, fixtures and a real control plane for tests.

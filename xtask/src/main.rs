@@ -1,0 +1,3 @@
+//! Generators and repository checks.
+
+fn main() {}
