@@ -1,1 +1,10 @@
-//! The plain values that decisions use: quantities, durations, requirements, taints, instance types and views of pods, nodes, claims and pools.
+//! The plain values that decisions use, and nothing else: no I/O, no clock, no Kubernetes types.
+//!
+//! Start with [`snapshot::Snapshot`]: it is what every decision looks at. [`requirements`] holds the algebra that says
+//! whether a pod, a pool, an instance type and an offering can meet. Conversions from Kubernetes objects are in the
+//! `api` crate; what a value here cannot express (a malformed field) never gets this far.
+
+pub mod budget;
+pub mod cron;
+pub mod duration;
+pub mod quantity;
