@@ -1,1 +1,6 @@
 //! The Kubernetes form of everything we read and write: kinds, CRDs, names, hash, settings, conversions to the model.
+//!
+//! This crate owns the YAML. Nothing here talks to a cluster, reads a clock or the environment: what such code
+//! needs is handed in. Start with [`names`].
+
+pub mod names;

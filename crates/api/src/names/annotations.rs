@@ -1,0 +1,48 @@
+//! Annotations (API-141, V15-9).
+
+/// Pod: `true` or a positive Go duration. Node and NodeClaim: only `true` (API-143, API-145).
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Node and NodeClaim: only `true` keeps repair away.
+pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
+/// Pod: decimal int32, what its eviction costs.
+pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
+pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+
+/// RFC 3339 time by which a NodeClaim's node must be gone.
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// Comma-separated, sorted driver names.
+pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+
+/// A pod is virtual exactly when this is `true` (API-142).
+pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
+pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
+pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
+
+/// Presence, not value, says that issuing a reboot began; the value may be empty.
+pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
+/// Go duration; `0s` = no drain, absent = unbounded drain.
+pub const REBOOT_TERMINATION_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
+
+/// Whether a pod's annotations mark it as a virtual pod of a capacity buffer (API-142).
+pub fn is_virtual_pod<'a>(mut annotation: impl FnMut(&str) -> Option<&'a str>) -> bool {
+    annotation(BUFFER_FAKE_POD) == Some("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// API-142: only the exact value `true` makes a pod virtual.
+    #[test]
+    fn virtual_pods_carry_the_exact_value() {
+        for (value, want) in [(Some("true"), true), (Some("True"), false), (Some(""), false), (None, false)] {
+            assert_eq!(is_virtual_pod(|_| value), want, "{value:?}");
+        }
+    }
+}
