@@ -5,6 +5,16 @@
 //! `api` crate; what a value here cannot express (a malformed field) never gets this far.
 
 pub mod budget;
+pub mod claim;
 pub mod cron;
 pub mod duration;
+pub mod instance_type;
+pub mod labels;
+pub mod node;
+pub mod pod;
+pub mod pool;
 pub mod quantity;
+pub mod requirements;
+pub mod resources;
+pub mod snapshot;
+pub mod taints;

@@ -1,0 +1,62 @@
+//! A NodeClaim as decisions see it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::duration::{GoDuration, NillableDuration};
+use crate::pool::NodeClassRef;
+use crate::requirements::Requirements;
+use crate::resources::Resources;
+use crate::taints::Taint;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    True,
+    False,
+    #[default]
+    Unknown,
+}
+
+/// A condition's status and since when it has it; reasons and messages are for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConditionView {
+    pub status: Status,
+    pub since: Timestamp,
+}
+
+impl ConditionView {
+    pub fn is_true(self) -> bool {
+        self.status == Status::True
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimView {
+    pub name: String,
+    pub uid: String,
+    pub created_at: Timestamp,
+    pub deleting_since: Option<Timestamp>,
+    pub has_finalizer: bool,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// The `karpenter.sh/nodepool` label; `None` for a standalone claim.
+    pub pool: Option<String>,
+    pub node_class: NodeClassRef,
+    pub requirements: Requirements,
+    pub requests: Resources,
+    pub taints: Vec<Taint>,
+    pub startup_taints: Vec<Taint>,
+    pub expire_after: NillableDuration,
+    pub termination_grace_period: Option<GoDuration>,
+    pub provider_id: Option<String>,
+    pub node_name: Option<String>,
+    pub capacity: Resources,
+    pub allocatable: Resources,
+    pub launched: ConditionView,
+    pub registered: ConditionView,
+    pub initialized: ConditionView,
+    /// Set once the drain began; `True` when it is done.
+    pub drained: Option<ConditionView>,
+    pub instance_terminating: Option<ConditionView>,
+}

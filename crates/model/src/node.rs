@@ -1,0 +1,44 @@
+//! A node as decisions see it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::labels;
+use crate::resources::Resources;
+use crate::taints::Taint;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeView {
+    pub name: String,
+    pub uid: String,
+    pub provider_id: Option<String>,
+    pub created_at: Timestamp,
+    pub deleting_since: Option<Timestamp>,
+    pub has_finalizer: bool,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub taints: Vec<Taint>,
+    pub capacity: Resources,
+    pub allocatable: Resources,
+    pub ready: bool,
+}
+
+impl NodeView {
+    fn has_true_label(&self, key: &str) -> bool {
+        self.labels.get(key).is_some_and(|value| value == "true")
+    }
+
+    pub fn is_registered(&self) -> bool {
+        self.has_true_label(labels::REGISTERED)
+    }
+
+    pub fn is_initialized(&self) -> bool {
+        self.has_true_label(labels::INITIALIZED)
+    }
+
+    /// Only the exact value `true` opts out (API-125).
+    pub fn opts_out_of_taint_sync(&self) -> bool {
+        self.has_true_label(labels::DO_NOT_SYNC_TAINTS)
+    }
+}

@@ -1,0 +1,68 @@
+//! A NodePool as decisions see it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::budget::Budgets;
+use crate::duration::{GoDuration, NillableDuration};
+use crate::requirements::Requirements;
+use crate::resources::Resources;
+use crate::taints::Taint;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeClassRef {
+    pub group: String,
+    pub kind: String,
+    pub name: String,
+}
+
+impl NodeClassRef {
+    /// The label that marks objects of this class (API-126).
+    pub fn label_key(&self) -> String {
+        format!("{}/{}", self.group, self.kind.to_lowercase())
+    }
+}
+
+impl fmt::Display for NodeClassRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}/{}", self.kind, self.group, self.name)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolView {
+    pub name: String,
+    pub uid: String,
+    pub deleting: bool,
+    /// The `Ready` condition is True.
+    pub ready: bool,
+    pub weight: u32,
+    pub limits: Resources,
+    /// Set on static pools.
+    pub replicas: Option<u64>,
+    pub node_class: NodeClassRef,
+    /// Template labels, the pool's own label and the class label.
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// Template requirements together with the labels.
+    pub requirements: Requirements,
+    pub taints: Vec<Taint>,
+    pub startup_taints: Vec<Taint>,
+    pub expire_after: NillableDuration,
+    pub termination_grace_period: Option<GoDuration>,
+    pub budgets: Budgets,
+    /// The static hash of the template (API-216).
+    pub hash: String,
+}
+
+impl PoolView {
+    /// Takes part in scheduling (SCH-22).
+    pub fn is_schedulable(&self) -> bool {
+        self.ready && !self.deleting && self.replicas.is_none()
+    }
+}
+
+/// Heavier pools first, equal weights by name, later in the alphabet first (API-52).
+pub fn by_precedence(a: &PoolView, b: &PoolView) -> std::cmp::Ordering {
+    b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
+}

@@ -1,0 +1,143 @@
+//! One consistent picture of the cluster, which a decision is made on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::claim::ClaimView;
+use crate::instance_type::InstanceType;
+use crate::labels;
+use crate::node::NodeView;
+use crate::pod::{PodId, PodView};
+use crate::pool::PoolView;
+use crate::quantity::Quantity;
+use crate::resources::{NODES, Resources};
+use crate::taints::Taint;
+
+/// A pool with what its cloud offers it.
+#[derive(Debug, Clone)]
+pub struct PoolOffer {
+    pub pool: Arc<PoolView>,
+    pub instance_types: Arc<Vec<InstanceType>>,
+    /// Capacity of the pool's nodes that are not going away, with `nodes` (SCH-239).
+    pub usage: Resources,
+}
+
+/// A node, a claim, or both joined by provider ID (SCH-228).
+#[derive(Debug, Clone, Default)]
+pub struct ExistingNode {
+    pub node: Option<Arc<NodeView>>,
+    pub claim: Option<Arc<ClaimView>>,
+    /// Requests of the pods bound to the node.
+    pub requested: Resources,
+    pub nominated_until: Option<Timestamp>,
+}
+
+impl ExistingNode {
+    pub fn is_managed(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// Unmanaged nodes count as registered and initialized (SCH-231).
+    pub fn is_initialized(&self) -> bool {
+        !self.is_managed() || self.node.as_ref().is_some_and(|node| node.is_initialized())
+    }
+
+    fn is_registered(&self) -> bool {
+        !self.is_managed() || self.node.as_ref().is_some_and(|node| node.is_registered())
+    }
+
+    /// The half that speaks for the entry: the claim until the node is registered (SCH-231).
+    fn registered_node(&self) -> Option<&NodeView> {
+        self.node.as_deref().filter(|_| self.is_registered())
+    }
+
+    pub fn name(&self) -> &str {
+        match (self.registered_node(), &self.claim, &self.node) {
+            (Some(node), _, _) => &node.name,
+            (None, Some(claim), _) => &claim.name,
+            (None, None, node) => node.as_ref().map_or("", |node| &node.name),
+        }
+    }
+
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        match (self.registered_node(), &self.claim) {
+            (Some(node), _) => &node.labels,
+            (None, Some(claim)) => &claim.labels,
+            (None, None) => &NONE,
+        }
+    }
+
+    pub fn pool(&self) -> Option<&str> {
+        self.labels().get(labels::NODEPOOL).map(String::as_str)
+    }
+
+    /// SCH-57: what keeps pods off, without what a starting node sheds by itself.
+    pub fn taints(&self) -> Vec<Taint> {
+        let taints = match (self.registered_node(), &self.claim) {
+            (Some(node), _) => &node.taints,
+            (None, Some(claim)) => &claim.taints,
+            (None, None) => return Vec::new(),
+        };
+        let startup = self.claim.as_ref().map_or(&[][..], |claim| &claim.startup_taints);
+        let starting = self.is_managed() && !self.is_initialized();
+        let sheds = |taint: &Taint| taint.is_known_ephemeral() || startup.iter().any(|other| other.is_same(taint));
+        taints.iter().filter(|taint| !(starting && sheds(taint))).cloned().collect()
+    }
+
+    /// SCH-83: what the node reports; while it starts, gaps are filled from what its claim promised.
+    fn amounts(
+        &self,
+        of_node: impl Fn(&NodeView) -> &Resources,
+        of_claim: impl Fn(&ClaimView) -> &Resources,
+    ) -> Resources {
+        let reported = self.node.as_deref().map(of_node);
+        let promised = self.claim.as_deref().map(of_claim).filter(|_| !self.is_initialized() || reported.is_none());
+        let mut amounts = reported.cloned().unwrap_or_default();
+        for (name, amount) in promised.into_iter().flat_map(Resources::iter) {
+            if amounts.amount(name).is_zero() {
+                amounts.set(name, amount);
+            }
+        }
+        amounts
+    }
+
+    pub fn capacity(&self) -> Resources {
+        self.amounts(|node| &node.capacity, |claim| &claim.capacity).with(NODES, Quantity::units(1))
+    }
+
+    pub fn allocatable(&self) -> Resources {
+        self.amounts(|node| &node.allocatable, |claim| &claim.allocatable)
+    }
+
+    /// What further pods can have.
+    pub fn available(&self) -> Resources {
+        let mut available = self.allocatable();
+        available.subtract(&self.requested);
+        available
+    }
+
+    /// SCH-232, but for explicit marks of disruption commands.
+    pub fn is_going(&self) -> bool {
+        match (&self.claim, &self.node) {
+            (Some(claim), _) => {
+                claim.deleting_since.is_some()
+                    || claim.instance_terminating.is_some_and(crate::claim::ConditionView::is_true)
+            }
+            (None, node) => node.as_ref().is_some_and(|node| node.deleting_since.is_some()),
+        }
+    }
+}
+
+/// What a scheduling pass looks at. Everything is ordered, so that equal clusters give equal plans.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Usable pools, in order of precedence.
+    pub pools: Vec<PoolOffer>,
+    /// By name.
+    pub nodes: Vec<ExistingNode>,
+    /// Pods that wait for capacity, by namespace and name.
+    pub pending: BTreeMap<PodId, Arc<PodView>>,
+}
