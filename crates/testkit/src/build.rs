@@ -1,0 +1,1 @@
+//! Small builders for the objects that tests put into a cluster.
