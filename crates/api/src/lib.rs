@@ -3,4 +3,5 @@
 //! This crate owns the YAML. Nothing here talks to a cluster, reads a clock or the environment: what such code
 //! needs is handed in. Start with [`names`].
 
+pub mod crd;
 pub mod names;
