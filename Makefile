@@ -1,0 +1,44 @@
+# What is built is kept outside the checkout, so that a fresh clone re-uses it.
+KARPENTER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/karpenter
+CARGO_TARGET_DIR ?= $(KARPENTER_CACHE)/target
+export KARPENTER_CACHE CARGO_TARGET_DIR
+
+CARGO := cargo --locked
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint fmt gen control-plane clean cargo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  Built things are kept in $(KARPENTER_CACHE) (set KARPENTER_CACHE or CARGO_TARGET_DIR to change that).'
+
+build: cargo ## release builds of karpenter and karpenter-controller
+	$(CARGO) build --release --bin karpenter --bin karpenter-controller
+	@echo 'built $(CARGO_TARGET_DIR)/release/karpenter and $(CARGO_TARGET_DIR)/release/karpenter-controller'
+
+# The programs first: a missing tool is said before the long builds. The tests run all, also after a failure.
+test: lint control-plane ## format, clippy, tidy, then unit, doc and control plane tests
+	$(CARGO) test --workspace --no-fail-fast
+
+lint: cargo ## format check, clippy with warnings as errors, repository checks
+	cargo fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) xtask tidy
+
+fmt: cargo ## format the code
+	cargo fmt --all
+
+gen: cargo ## write the generated files again
+	$(CARGO) xtask gen
+
+control-plane: ## etcd, kube-apiserver and the rest that tests run on (built once, then a no-op)
+	@tools/control-plane.sh
+
+clean: cargo ## remove what cargo built (the control plane stays in the cache)
+	cargo clean
+
+cargo:
+	@command -v cargo >/dev/null || { echo 'cargo is missing: install Rust (rust-version in Cargo.toml says which)' >&2; exit 1; }
+	@cargo fmt --version >/dev/null 2>&1 || { echo 'rustfmt is missing: rustup component add rustfmt' >&2; exit 1; }
+	@cargo clippy --version >/dev/null 2>&1 || { echo 'clippy is missing: rustup component add clippy' >&2; exit 1; }
