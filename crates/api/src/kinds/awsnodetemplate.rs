@@ -1,0 +1,100 @@
+//! AWSNodeTemplate, the v1alpha1 ancestor of EC2NodeClass (API-334). Read by conversion, never served by the controller.
+
+use std::collections::BTreeMap;
+
+use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use super::SelectorRequirement;
+use super::ec2nodeclass::{BlockDeviceMapping, MetadataOptions};
+
+/// Also the typed form of a Provisioner's inline `provider`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "karpenter.k8s.aws",
+    version = "v1alpha1",
+    kind = "AWSNodeTemplate",
+    plural = "awsnodetemplates",
+    singular = "awsnodetemplate",
+    category = "karpenter",
+    status = "AWSNodeTemplateStatus",
+    schema = "disabled",
+    derive = "Default",
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core")
+)]
+pub struct AWSNodeTemplateSpec {
+    /// Type meta inside the spec; ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Type meta inside the spec; ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ami_family: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ami_selector: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detailed_monitoring: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subnet_selector: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_group_selector: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_template: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata_options: Option<MetadataOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AWSNodeTemplateStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subnets: Option<Vec<TemplateSubnet>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_groups: Option<Vec<TemplateSecurityGroup>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amis: Option<Vec<TemplateAmi>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateSubnet {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateSecurityGroup {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateAmi {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<Vec<SelectorRequirement>>,
+}
