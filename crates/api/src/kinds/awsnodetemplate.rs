@@ -6,7 +6,8 @@ use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::SelectorRequirement;
-use super::ec2nodeclass::{BlockDeviceMapping, MetadataOptions};
+use super::ec2nodeclass::MetadataOptions;
+use crate::values::QuantityText;
 
 /// Also the typed form of a Provisioner's inline `provider`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource)]
@@ -55,7 +56,7 @@ pub struct AWSNodeTemplateSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata_options: Option<MetadataOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
+    pub block_device_mappings: Option<Vec<TemplateBlockDeviceMapping>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -74,7 +75,10 @@ pub struct AWSNodeTemplateStatus {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateSubnet {
-    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 }
@@ -83,7 +87,8 @@ pub struct TemplateSubnet {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateSecurityGroup {
-    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -92,9 +97,42 @@ pub struct TemplateSecurityGroup {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateAmi {
-    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirements: Option<Vec<SelectorRequirement>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateBlockDeviceMapping {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ebs: Option<TemplateBlockDevice>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateBlockDevice {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete_on_termination: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encrypted: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<i64>,
+    #[serde(rename = "kmsKeyID", skip_serializing_if = "Option::is_none")]
+    pub kms_key_id: Option<String>,
+    #[serde(rename = "snapshotID", skip_serializing_if = "Option::is_none")]
+    pub snapshot_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_size: Option<QuantityText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_type: Option<String>,
 }

@@ -199,6 +199,8 @@ pub struct BlockDevice {
     pub throughput: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_initialization_rate: Option<i32>,
+    /// A string for the API server; files of older versions also hold numbers.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_size: Option<QuantityText>,
     #[serde(skip_serializing_if = "Option::is_none")]

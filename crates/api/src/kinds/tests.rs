@@ -1,6 +1,7 @@
 //! Round trips and kind metadata. The shape of each type comes from its derived schema, so a new field is covered by
 //! itself.
 
+mod agreement;
 mod any_object;
 mod fixtures;
 

@@ -62,11 +62,9 @@ pub struct CapacityReservation {
     #[serde(rename = "ownerID")]
     pub owner_id: String,
     /// The API server fills `default`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reservation_type: Option<String>,
+    pub reservation_type: String,
     /// The API server fills `active`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
