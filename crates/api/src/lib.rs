@@ -3,6 +3,7 @@
 //! This crate owns the YAML. Nothing here talks to a cluster, reads a clock or the environment: what such code
 //! needs is handed in. Start with [`kinds`] for the custom resources and [`names`] for every key they use.
 
+pub mod conditions;
 pub mod crd;
 pub mod kinds;
 pub mod names;
