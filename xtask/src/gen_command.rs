@@ -98,7 +98,11 @@ fn template(yaml: &str, legacy: bool) -> String {
         "metadata:\n  {{- with .Values.additionalAnnotations }}\n  annotations:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\n",
         1,
     );
-    if legacy { format!("{{{{- if .Values.legacy.enabled }}}}\n{header}{body}{{{{- end }}}}\n") } else { format!("{header}{body}") }
+    if legacy {
+        format!("{{{{- if .Values.legacy.enabled }}}}\n{header}{body}{{{{- end }}}}\n")
+    } else {
+        format!("{header}{body}")
+    }
 }
 
 #[cfg(test)]
