@@ -5,6 +5,7 @@
 
 pub mod conditions;
 pub mod crd;
+pub mod hash;
 pub mod kinds;
 pub mod names;
 pub mod values;
