@@ -8,4 +8,5 @@ pub mod crd;
 pub mod hash;
 pub mod kinds;
 pub mod names;
+pub mod validation;
 pub mod values;

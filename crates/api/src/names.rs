@@ -12,7 +12,7 @@ pub mod legacy;
 pub mod rules;
 pub mod taints;
 
-pub use rules::{LabelRules, Restriction};
+pub use rules::{LabelPolicy, Restriction};
 
 /// API group of NodePool, NodeClaim and NodeOverlay, and the label domain of the project.
 pub const GROUP: &str = "karpenter.sh";
