@@ -8,5 +8,6 @@ pub mod crd;
 pub mod hash;
 pub mod kinds;
 pub mod names;
+pub mod settings;
 pub mod validation;
 pub mod values;
