@@ -1,0 +1,181 @@
+//! One object against its schema.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, Result};
+use karpenter_api::crd::Crd;
+use karpenter_schema::{FieldPath, Schema, ViolationKind};
+use serde_json::Value;
+
+use super::metadata;
+use super::report::{Finding, Severity};
+use super::schemas::{Kind, Kinds, Lookup};
+use crate::manifests::{Document, Tree};
+
+/// The stored objects that updates are judged by.
+#[derive(Debug)]
+pub(super) struct Previous(HashMap<Identity, Value>);
+
+/// API version, kind, namespace, name.
+type Identity = [String; 4];
+
+impl Previous {
+    pub(super) fn new(stored: &[Document]) -> Self {
+        let objects = stored.iter().map(|document| document.tree.to_value());
+        Self(objects.map(|object| (identity(&object), object)).collect())
+    }
+
+    fn of(&self, object: &Value) -> Option<&Value> {
+        self.0.get(&identity(object))
+    }
+}
+
+fn identity(object: &Value) -> Identity {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    [text(&object["apiVersion"]), text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"])]
+}
+
+#[derive(Debug)]
+pub(super) struct Checker {
+    kinds: Kinds,
+    metadata: Schema,
+}
+
+impl Checker {
+    pub(super) fn new() -> Result<Self> {
+        let metadata = metadata::schema().context("the schema of metadata cannot be compiled")?;
+        Ok(Self { kinds: Kinds::new(), metadata })
+    }
+
+    /// What is wrong about an object, or `None` if its kind is none of ours.
+    pub(super) fn check(&self, document: &Document, previous: &Previous) -> Option<Vec<Finding>> {
+        let object = document.tree.to_value();
+        let mut findings = Findings::new(document, &object);
+        if !object.is_object() {
+            findings.error(&FieldPath::root(), "not a Kubernetes object".to_owned());
+            return Some(findings.list);
+        }
+        let (Some(api_version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str()) else {
+            for name in ["apiVersion", "kind"] {
+                if !object[name].is_string() {
+                    findings.error(&FieldPath::root().field(name), "Required value".to_owned());
+                }
+            }
+            return Some(findings.list);
+        };
+        match self.kinds.find(api_version, kind) {
+            Lookup::Foreign => return None,
+            Lookup::NoSuchKind => {
+                let message = format!("no kind \"{kind}\" in version \"{api_version}\"");
+                findings.error(&FieldPath::root().field("kind"), message);
+            }
+            Lookup::WrongVersion(crd) => {
+                findings.error(&FieldPath::root().field("apiVersion"), wrong_version(crd, api_version));
+            }
+            Lookup::Known(known) => {
+                if let Err(error) = self.check_known(known, &object, previous.of(&object), &mut findings) {
+                    findings.error(&FieldPath::root(), format!("{error:#}"));
+                }
+            }
+        }
+        Some(findings.list)
+    }
+
+    fn check_known(&self, kind: &Kind, object: &Value, old: Option<&Value>, findings: &mut Findings<'_>) -> Result<()> {
+        let schema = kind.schema()?;
+        if kind.crd.legacy {
+            let message = "this kind is legacy and nothing acts on it; `karpenter convert` turns it into current kinds";
+            findings.warning(&FieldPath::root().field("kind"), message.to_owned());
+        }
+        for problem in metadata::check(&self.metadata, kind.crd, object) {
+            if problem.warning {
+                findings.warning(&problem.path, problem.message);
+            } else {
+                findings.error(&problem.path, problem.message);
+            }
+        }
+        let mut new = object.clone();
+        for path in schema.prune(&mut new) {
+            findings.error(&path, "unknown field".to_owned());
+        }
+        let old = old.map(|old| stored(schema, old));
+        // The status subresource takes no part in creating or updating an object: what a manifest says about it is dropped.
+        set_status(&mut new, old.as_ref().and_then(|old| old.get("status")).cloned());
+        schema.default(&mut new);
+        for violation in schema.validate(&new, old.as_ref()) {
+            findings.push(Severity::Error, &violation.path, violation.field(), violation.message, violation.kind);
+        }
+        Ok(())
+    }
+}
+
+/// The old object as the API server would read it.
+fn stored(schema: &Schema, old: &Value) -> Value {
+    let mut old = old.clone();
+    schema.prune(&mut old);
+    schema.default(&mut old);
+    old
+}
+
+fn set_status(object: &mut Value, status: Option<Value>) {
+    let Value::Object(map) = object else { return };
+    match status {
+        Some(status) => map.insert("status".to_owned(), status),
+        None => map.remove("status"),
+    };
+}
+
+fn wrong_version(crd: &Crd, api_version: &str) -> String {
+    let convert = if crd.legacy { "" } else { "; `karpenter convert` can bring old manifests up to date" };
+    format!("no kind \"{}\" in version \"{api_version}\", but in \"{}\"{convert}", crd.kind, crd.api_version())
+}
+
+/// Findings about one object.
+struct Findings<'a> {
+    file: &'a str,
+    tree: &'a Tree,
+    kind: String,
+    name: String,
+    list: Vec<Finding>,
+}
+
+impl<'a> Findings<'a> {
+    fn new(document: &'a Document, object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let metadata = &object["metadata"];
+        let generated = text(&metadata["generateName"]).map(|prefix| format!("{prefix}*"));
+        Self {
+            file: &document.file,
+            tree: &document.tree,
+            kind: text(&object["kind"]).unwrap_or_else(|| "?".to_owned()),
+            name: text(&metadata["name"]).or(generated).unwrap_or_else(|| "?".to_owned()),
+            list: Vec::new(),
+        }
+    }
+
+    fn error(&mut self, path: &FieldPath, message: String) {
+        self.push(Severity::Error, path, path.to_string(), message, ViolationKind::Invalid);
+    }
+
+    fn warning(&mut self, path: &FieldPath, message: String) {
+        self.push(Severity::Warning, path, path.to_string(), message, ViolationKind::Invalid);
+    }
+
+    fn push(&mut self, severity: Severity, path: &FieldPath, field: String, message: String, kind: ViolationKind) {
+        // The server's text begins with a null value that means nothing to a reader.
+        let message = match (kind, message.strip_prefix("Invalid value: null: ")) {
+            (ViolationKind::RulesNotChecked, Some(rest)) => rest.to_owned(),
+            _ => message,
+        };
+        self.list.push(Finding {
+            severity,
+            file: self.file.to_owned(),
+            line: self.tree.line_of(path),
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+            field,
+            message,
+        });
+    }
+}

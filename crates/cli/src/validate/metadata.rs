@@ -1,0 +1,145 @@
+//! Object metadata, as far as it can be judged without a cluster.
+
+use karpenter_api::crd::Crd;
+use karpenter_schema::{FieldPath, Schema};
+use serde_json::{Value, json};
+
+/// What is wrong about the metadata.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) path: FieldPath,
+    pub(super) message: String,
+    /// Odd but accepted.
+    pub(super) warning: bool,
+}
+
+/// Field types of `metadata`.
+pub(super) fn schema() -> Result<Schema, karpenter_schema::SchemaError> {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "object", "additionalProperties": text});
+    let time = json!({"type": "string", "format": "date-time", "nullable": true});
+    let owner = json!({
+        "type": "object",
+        "required": ["apiVersion", "kind", "name", "uid"],
+        "properties": {
+            "apiVersion": text, "kind": text, "name": text, "uid": text,
+            "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"},
+        },
+    });
+    Schema::compile(&json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {
+        "annotations": texts,
+        "creationTimestamp": time,
+        "deletionGracePeriodSeconds": {"type": "integer"},
+        "deletionTimestamp": time,
+        "finalizers": {"type": "array", "items": text},
+        "generateName": text,
+        "generation": {"type": "integer"},
+        "labels": texts,
+        "managedFields": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        "name": text,
+        "namespace": text,
+        "ownerReferences": {"type": "array", "items": owner},
+        "resourceVersion": text,
+        "selfLink": text,
+        "uid": text,
+    }}}}))
+}
+
+/// Checks `metadata` of `object`; its unknown fields are removed.
+pub(super) fn check(schema: &Schema, crd: &Crd, object: &Value) -> Vec<Problem> {
+    let error = |path: &FieldPath, message: String| Problem { path: path.clone(), message, warning: false };
+    let at = FieldPath::root().field("metadata");
+    let mut envelope = json!({"metadata": object.get("metadata").cloned().unwrap_or(json!({}))});
+    let mut problems: Vec<Problem> =
+        schema.prune(&mut envelope).iter().map(|path| error(path, "unknown field".to_owned())).collect();
+    schema.default(&mut envelope);
+    problems.extend(schema.validate(&envelope, None).into_iter().map(|v| error(&v.path, v.message)));
+    let metadata = &envelope["metadata"];
+    if !metadata.is_null() && !metadata.is_object() {
+        return problems;
+    }
+    problems.extend(names(metadata, &at).into_iter().map(|(path, message)| error(&path, message)));
+    problems.extend(namespace(metadata, crd, &at));
+    for map in ["labels", "annotations"] {
+        let entries = metadata[map].as_object().into_iter().flatten();
+        for (key, value) in entries {
+            let path = at.field(map);
+            if !is_qualified_name(key) {
+                problems.push(error(
+                    &path.key(key),
+                    format!("Invalid value: {}: not a qualified name", Value::from(key.as_str())),
+                ));
+            }
+            if map == "labels" && value.as_str().is_some_and(|text| !is_label_value(text)) {
+                problems.push(error(&path.key(key), format!("Invalid value: {value}: not a label value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")));
+            }
+        }
+    }
+    problems
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+
+fn names(metadata: &Value, at: &FieldPath) -> Vec<(FieldPath, String)> {
+    let (name, generate) = (metadata["name"].as_str().unwrap_or(""), metadata["generateName"].as_str().unwrap_or(""));
+    let wrongly_typed = metadata.get("name").is_some_and(|name| !name.is_string());
+    if name.is_empty() && generate.is_empty() {
+        let missing = (at.field("name"), "Required value: name or generateName is required".to_owned());
+        return if wrongly_typed { Vec::new() } else { vec![missing] };
+    }
+    let mut problems = Vec::new();
+    if !name.is_empty() {
+        problems.extend(subdomain(name).map(|message| (at.field("name"), message)));
+    }
+    // A random suffix follows, so a dash or dot at the end is fine.
+    if !generate.is_empty() {
+        problems.extend(
+            subdomain(&format!("{generate}x"))
+                .map(|_| (at.field("generateName"), format!("Invalid value: {}: {SUBDOMAIN}", Value::from(generate)))),
+        );
+    }
+    problems
+}
+
+fn subdomain(name: &str) -> Option<String> {
+    let quoted = Value::from(name);
+    if name.len() > 253 {
+        return Some(format!("Invalid value: {quoted}: must be no more than 253 characters"));
+    }
+    (!name.split('.').all(is_dns_label)).then(|| format!("Invalid value: {quoted}: {SUBDOMAIN}"))
+}
+
+fn namespace(metadata: &Value, crd: &Crd, at: &FieldPath) -> Option<Problem> {
+    let namespace = metadata["namespace"].as_str().filter(|namespace| !namespace.is_empty())?;
+    let path = at.field("namespace");
+    if !crd.namespaced {
+        let message = format!("{} objects have no namespace; this one is ignored", crd.kind);
+        return Some(Problem { path, message, warning: true });
+    }
+    let valid = namespace.len() <= 63 && is_dns_label(namespace);
+    (!valid).then(|| Problem {
+        path,
+        message: format!("Invalid value: {}: not a namespace name", Value::from(namespace)),
+        warning: false,
+    })
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn is_qualified_name(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let good_prefix = prefix.is_none_or(|p| p.len() <= 253 && p.split('.').all(is_dns_label));
+    good_prefix && !name.is_empty() && is_label_value(name)
+}
+
+fn is_label_value(text: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    let inner = |c: char| edge(c) || matches!(c, '-' | '_' | '.');
+    text.is_empty() || (text.len() <= 63 && text.chars().all(inner) && text.starts_with(edge) && text.ends_with(edge))
+}
