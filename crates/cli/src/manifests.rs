@@ -62,8 +62,8 @@ pub(crate) fn load(inputs: &[PathBuf], stdin: &mut dyn std::io::Read) -> (Vec<Do
 pub(crate) fn parse(source: &Source) -> (Vec<Document>, Vec<InputError>) {
     let (mut documents, mut errors) = (Vec::new(), Vec::new());
     let mut anything = false;
-    for (first_line, text) in split(&source.text) {
-        match tree::parse(text, first_line) {
+    for parsed in tree::parse_all(&split(&source.text)) {
+        match parsed {
             Ok(None) => {}
             Ok(Some(tree)) => {
                 anything = true;

@@ -3,6 +3,7 @@
 mod check;
 mod metadata;
 mod report;
+mod runtime;
 mod schemas;
 
 use std::io::{Read, Write};

@@ -14,6 +14,8 @@ pub struct Schema {
     pub(crate) root: Node,
     /// Whether there is any CEL rule.
     pub(crate) has_rules: bool,
+    /// Whether the value is a whole object, with type and metadata that no schema needs to mention.
+    pub(crate) resource: bool,
 }
 
 /// Why a schema cannot be used.
@@ -116,7 +118,12 @@ impl Schema {
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let mut compiler = Compiler::default();
         let root = compiler.node(schema, "openAPIV3Schema", 0)?;
-        Ok(Self { root, has_rules: compiler.has_rules })
+        Ok(Self { root, has_rules: compiler.has_rules, resource: true })
+    }
+
+    /// Compiles the schema of a value that is not a Kubernetes object itself.
+    pub fn compile_fragment(schema: &Value) -> Result<Self, SchemaError> {
+        Ok(Self { resource: false, ..Self::compile(schema)? })
     }
 }
 

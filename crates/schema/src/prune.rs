@@ -10,7 +10,7 @@ impl Schema {
     /// `kubectl` asks for, reports these as errors. `apiVersion`, `kind` and `metadata` of the object itself stay.
     pub fn prune(&self, object: &mut Value) -> Vec<FieldPath> {
         let mut pruned = Vec::new();
-        prune(&self.root, object, &FieldPath::root(), true, &mut pruned);
+        prune(&self.root, object, &FieldPath::root(), self.resource, &mut pruned);
         pruned
     }
 }

@@ -130,10 +130,20 @@ fn violation(error: &ValidationError, rule: Option<&Rule>, value: &Value, path: 
     }
     // Printed as the server does: the cause, then which rule.
     let which = rule.map_or(error.rule.as_str(), |rule| rule.message.as_deref().unwrap_or(&rule.rule));
-    let cause = error.message.strip_prefix("rule evaluation error: ").unwrap_or(&error.message);
-    let cause = cause.strip_prefix("No such key").map_or_else(|| cause.to_owned(), |rest| format!("no such key{rest}"));
+    let cause = cause(error.message.strip_prefix("rule evaluation error: ").unwrap_or(&error.message));
     let message = format!("Invalid value: \"{}\": {cause} evaluating rule: {which}", type_name(value));
     Violation::new(path, ViolationKind::RuleError, message)
+}
+
+/// The server's words for the two causes that users meet.
+fn cause(text: &str) -> String {
+    if let Some(key) = text.strip_prefix("No such key") {
+        return format!("no such key{key}");
+    }
+    if text.starts_with("Error executing function 'int': string parse error") {
+        return "type conversion error from 'string' to 'int'".to_owned();
+    }
+    text.to_owned()
 }
 
 fn refusal(reason: Option<&str>, message: &str, value: &Value) -> String {

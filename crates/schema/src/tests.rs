@@ -271,6 +271,16 @@ fn unknown_fields_are_pruned_and_named() {
 }
 
 #[test]
+fn only_whole_objects_keep_metadata_that_no_schema_mentions() {
+    let schema = json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string"}}}}});
+    let given = json!({"kind": "K", "metadata": {"name": "a", "x": 1}});
+    let (mut object, mut fragment) = (given.clone(), given);
+    assert!(Schema::compile(&schema).unwrap().prune(&mut object).is_empty());
+    let pruned = Schema::compile_fragment(&schema).unwrap().prune(&mut fragment);
+    assert_eq!(pruned.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kind", "metadata.x"]);
+}
+
+#[test]
 fn defaults_fill_in_and_nulls_go() {
     for (spec, want) in [
         (json!({"req": "a"}), json!({"req": "a", "nullable": "x", "defnull": "foo"})),

@@ -23,11 +23,37 @@ enum Node {
     Map(Vec<(String, Tree)>),
 }
 
-/// Parses one document; `None` if there is nothing in it. An error has a line, if it is known, and a text.
-pub(crate) fn parse(text: &str, first_line: u64) -> Result<Option<Tree>, (Option<u64>, String)> {
+/// Deeper documents are refused. Objects stay far below; CRDs with large schemas come nearest.
+const MAX_DEPTH: usize = 200;
+
+/// Deserializing takes some 35 KiB of stack for each level in a debug build, more than a test's thread has for all of them.
+const STACK: usize = 16 * 1024 * 1024;
+
+/// An error has a line, if it is known, and a text.
+pub(crate) type ParseError = (Option<u64>, String);
+
+/// Parses documents given with their first lines; `None` for one with nothing in it.
+pub(crate) fn parse_all(documents: &[(u64, &str)]) -> Vec<Result<Option<Tree>, ParseError>> {
+    let each = || documents.iter().map(|(first_line, text)| parse(text, *first_line)).collect();
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, each);
+        let failed = |cause: String| documents.iter().map(|(line, _)| Err((Some(*line), cause.clone()))).collect();
+        match worker.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(parsed)) => parsed,
+            Ok(Err(_)) => failed("the YAML reader failed on this input; please report it".to_owned()),
+            Err(error) => failed(format!("cannot start a thread: {error}")),
+        }
+    })
+}
+
+fn parse(text: &str, first_line: u64) -> Result<Option<Tree>, ParseError> {
     let before = first_line - 1;
     // As kubectl reads YAML: `yes` and `on` are booleans, `0755` is octal.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
+    };
     let parsed: Option<Spanned<Raw>> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map(|location| location.line() + before);
         (line, message(&error))
@@ -39,7 +65,8 @@ pub(crate) fn parse(text: &str, first_line: u64) -> Result<Option<Tree>, (Option
 fn message(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
-    let end = text.rfind(" at line ").unwrap_or(text.len());
+    let advice_for_programmers = [" at line ", ", set DuplicateKeyPolicy"];
+    let end = advice_for_programmers.iter().filter_map(|tail| text.find(tail)).min().unwrap_or(text.len());
     format!("not valid YAML: {}", &text[..end])
 }
 

@@ -7,9 +7,9 @@ use karpenter_api::crd::Crd;
 use karpenter_schema::{FieldPath, Schema, ViolationKind};
 use serde_json::Value;
 
-use super::metadata;
 use super::report::{Finding, Severity};
 use super::schemas::{Kind, Kinds, Lookup};
+use super::{metadata, runtime};
 use crate::manifests::{Document, Tree};
 
 /// The stored objects that updates are judged by.
@@ -106,6 +106,13 @@ impl Checker {
         for violation in schema.validate(&new, old.as_ref()) {
             findings.push(Severity::Error, &violation.path, violation.field(), violation.message, violation.kind);
         }
+        // Much of what the controller checks repeats the schema; on an object that is refused anyway it would be noise.
+        if findings.list.iter().all(|finding| !finding.is_error()) {
+            for (field, message) in runtime::problems(kind.crd, &new) {
+                findings.warning(&document_path(findings.tree, &field), message);
+            }
+        }
+        findings.list.sort_by_key(|finding| (finding.field.is_empty(), finding.line));
         Ok(())
     }
 }
@@ -129,6 +136,26 @@ fn set_status(object: &mut Value, status: Option<Value>) {
 fn wrong_version(crd: &Crd, api_version: &str) -> String {
     let convert = if crd.legacy { "" } else { "; `karpenter convert` can bring old manifests up to date" };
     format!("no kind \"{}\" in version \"{api_version}\", but in \"{}\"{convert}", crd.kind, crd.api_version())
+}
+
+/// The path that `text`, such as `spec.labels[a/b][0].key`, means in a document.
+fn document_path(tree: &Tree, text: &str) -> FieldPath {
+    let (mut path, mut here, mut rest) = (FieldPath::root(), Some(tree), text);
+    while !rest.is_empty() {
+        let name_end = rest.find(['.', '[']).unwrap_or(rest.len());
+        (path, here, rest) = if let Some((inside, after)) = rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
+            match (inside.parse::<usize>(), here.and_then(Tree::as_list)) {
+                (Ok(index), Some(items)) => (path.index(index), items.get(index), after),
+                _ => (path.key(inside), here.and_then(|here| here.get(inside)), after),
+            }
+        } else {
+            // At least one character goes, so that an odd text ends too.
+            let (name, after) = rest.split_at(name_end.max(usize::from(rest.starts_with('['))));
+            (path.field(name), here.and_then(|here| here.get(name)), after)
+        };
+        rest = rest.strip_prefix('.').unwrap_or(rest);
+    }
+    path
 }
 
 /// Findings about one object.
@@ -159,7 +186,7 @@ impl<'a> Findings<'a> {
     }
 
     fn warning(&mut self, path: &FieldPath, message: String) {
-        self.push(Severity::Warning, path, path.to_string(), message, ViolationKind::Invalid);
+        self.push(Severity::Warning, path, path.bracketed(), message, ViolationKind::Invalid);
     }
 
     fn push(&mut self, severity: Severity, path: &FieldPath, field: String, message: String, kind: ViolationKind) {
@@ -177,5 +204,31 @@ impl<'a> Findings<'a> {
             field,
             message,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::{Source, parse};
+
+    #[test]
+    fn texts_of_paths_find_their_line() {
+        let text = "spec:\n  labels:\n    a/b.c: x\n  list:\n  - key: a\n  - key: b\n".to_owned();
+        let (documents, _) = parse(&Source { name: "f".into(), text });
+        let tree = &documents[0].tree;
+        for (text, line) in [
+            ("", 1),
+            ("spec.labels[a/b.c]", 3),
+            ("spec.list[1].key", 6),
+            ("spec.list[7].key", 4),
+            ("spec.list[x]", 4),
+            ("spec.nothing[0].else", 1),
+            ("[", 1),
+            ("[[..]", 1),
+            ("...", 1),
+        ] {
+            assert_eq!(tree.line_of(&document_path(tree, text)), line, "{text:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Object metadata, as far as it can be judged without a cluster.
 
 use karpenter_api::crd::Crd;
+use karpenter_api::validation::{label_value, qualified_name};
 use karpenter_schema::{FieldPath, Schema};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub(super) fn schema() -> Result<Schema, karpenter_schema::SchemaError> {
             "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"},
         },
     });
-    Schema::compile(&json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {
+    Schema::compile_fragment(&json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {
         "annotations": texts,
         "creationTimestamp": time,
         "deletionGracePeriodSeconds": {"type": "integer"},
@@ -45,7 +46,7 @@ pub(super) fn schema() -> Result<Schema, karpenter_schema::SchemaError> {
     }}}}))
 }
 
-/// Checks `metadata` of `object`; its unknown fields are removed.
+/// Checks `metadata` of `object`.
 pub(super) fn check(schema: &Schema, crd: &Crd, object: &Value) -> Vec<Problem> {
     let error = |path: &FieldPath, message: String| Problem { path: path.clone(), message, warning: false };
     let at = FieldPath::root().field("metadata");
@@ -64,14 +65,13 @@ pub(super) fn check(schema: &Schema, crd: &Crd, object: &Value) -> Vec<Problem> 
         let entries = metadata[map].as_object().into_iter().flatten();
         for (key, value) in entries {
             let path = at.field(map);
-            if !is_qualified_name(key) {
-                problems.push(error(
-                    &path.key(key),
-                    format!("Invalid value: {}: not a qualified name", Value::from(key.as_str())),
-                ));
+            if let Err(cause) = qualified_name(key) {
+                problems.push(error(&path.key(key), format!("key {cause}")));
             }
-            if map == "labels" && value.as_str().is_some_and(|text| !is_label_value(text)) {
-                problems.push(error(&path.key(key), format!("Invalid value: {value}: not a label value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")));
+            if let Some(text) = value.as_str().filter(|_| map == "labels")
+                && let Err(cause) = label_value(text)
+            {
+                problems.push(error(&path.key(key), format!("Invalid value: {value}: value {cause}")));
             }
         }
     }
@@ -127,19 +127,4 @@ fn namespace(metadata: &Value, crd: &Crd, at: &FieldPath) -> Option<Problem> {
 fn is_dns_label(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-fn is_qualified_name(key: &str) -> bool {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    let good_prefix = prefix.is_none_or(|p| p.len() <= 253 && p.split('.').all(is_dns_label));
-    good_prefix && !name.is_empty() && is_label_value(name)
-}
-
-fn is_label_value(text: &str) -> bool {
-    let edge = |c: char| c.is_ascii_alphanumeric();
-    let inner = |c: char| edge(c) || matches!(c, '-' | '_' | '.');
-    text.is_empty() || (text.len() <= 63 && text.chars().all(inner) && text.starts_with(edge) && text.ends_with(edge))
 }
