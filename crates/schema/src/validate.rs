@@ -167,14 +167,13 @@ impl Walk {
         let value = Value::from(text);
         // The limit counts characters; the server's text says bytes all the same.
         let length = text.chars().count() as u64;
+        // The server names only the first of these three.
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
             let unit = if max == 1 { "byte" } else { "bytes" };
             self.report(path, ViolationKind::TooLong, format!("Too long: may not be more than {max} {unit}"));
-        }
-        if let Some(min) = checks.min_length.filter(|min| length < *min) {
+        } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
             self.invalid(path, &value, &format!("should be at least {min} chars long"));
-        }
-        if let Some((pattern, regex)) = &checks.pattern
+        } else if let Some((pattern, regex)) = &checks.pattern
             && !regex.is_match(text)
         {
             self.invalid(path, &value, &format!("should match '{pattern}'"));
