@@ -6,6 +6,7 @@
 )]
 
 mod columns;
+mod conditions;
 mod coverage;
 mod offline;
 mod server;
