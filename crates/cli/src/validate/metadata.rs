@@ -128,3 +128,96 @@ fn is_dns_label(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
+
+#[cfg(test)]
+mod tests {
+    use karpenter_api::crd::find;
+
+    use super::*;
+
+    fn problems(namespaced: bool, metadata: &Value) -> Vec<String> {
+        let crd = if namespaced {
+            find("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer")
+        } else {
+            find("karpenter.sh", "v1", "NodePool")
+        };
+        let object = if metadata.is_null() { json!({}) } else { json!({"metadata": metadata}) };
+        let found = check(&schema().unwrap(), crd.unwrap(), &object);
+        found.iter().map(|p| format!("{}{}: {}", if p.warning { "warning " } else { "" }, p.path, p.message)).collect()
+    }
+
+    #[test]
+    fn names_are_required_and_generated_names_accepted() {
+        let required = "metadata.name: Required value: name or generateName is required";
+        let long = "a".repeat(254);
+        for (metadata, want) in [
+            (json!({"name": "a.b-c"}), vec![]),
+            (json!({"generateName": "a-"}), vec![]),
+            (Value::Null, vec![required.to_owned()]),
+            (json!({}), vec![required.to_owned()]),
+            (json!({"name": ""}), vec![required.to_owned()]),
+            (json!({"name": "A"}), vec![format!("metadata.name: Invalid value: \"A\": {SUBDOMAIN}")]),
+            (json!({"name": "a..b"}), vec![format!("metadata.name: Invalid value: \"a..b\": {SUBDOMAIN}")]),
+            (json!({"name": "-a"}), vec![format!("metadata.name: Invalid value: \"-a\": {SUBDOMAIN}")]),
+            (
+                json!({"name": long}),
+                vec![format!("metadata.name: Invalid value: \"{long}\": must be no more than 253 characters")],
+            ),
+            (json!({"generateName": "A_"}), vec![format!("metadata.generateName: Invalid value: \"A_\": {SUBDOMAIN}")]),
+        ] {
+            assert_eq!(problems(false, &metadata), want, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn types_and_unknown_fields_are_checked() {
+        for (metadata, want) in [
+            (
+                json!({"name": 5}),
+                vec![
+                    "metadata.name: Invalid value: \"integer\": metadata.name in body must be of type string: \"integer\"",
+                ],
+            ),
+            (json!([]), vec!["metadata: Invalid value: \"array\": metadata in body must be of type object: \"array\""]),
+            (json!({"name": "a", "foo": 1}), vec!["metadata.foo: unknown field"]),
+            (
+                json!({"name": "a", "labels": {"x": 5}}),
+                vec![
+                    "metadata.labels.x: Invalid value: \"integer\": metadata.labels.x in body must be of type string: \"integer\"",
+                ],
+            ),
+            (json!({"name": "a", "creationTimestamp": null, "managedFields": [{"x": {"y": 1}}]}), vec![]),
+            (
+                json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n"}]}),
+                vec!["metadata.ownerReferences[0].uid: Required value"],
+            ),
+        ] {
+            assert_eq!(problems(false, &metadata), want, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn namespaces_belong_to_namespaced_kinds() {
+        let here = |namespace: &str| json!({"name": "a", "namespace": namespace});
+        assert_eq!(problems(true, &here("here")), Vec::<String>::new());
+        assert_eq!(problems(true, &here("a.b")), ["metadata.namespace: Invalid value: \"a.b\": not a namespace name"]);
+        assert_eq!(
+            problems(false, &here("here")),
+            ["warning metadata.namespace: NodePool objects have no namespace; this one is ignored"]
+        );
+        assert_eq!(problems(false, &here("")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn keys_and_values_of_labels_are_checked() {
+        let long = "v".repeat(64);
+        let found = problems(
+            false,
+            &json!({"name": "a", "labels": {"a b": "x", "ok": long}, "annotations": {"/x": "any text", "a.b/c": "*"}}),
+        );
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("metadata.labels.a b: key "), "{found:?}");
+        assert!(found[1].starts_with("metadata.labels.ok: Invalid value: "), "{found:?}");
+        assert!(found[2].starts_with("metadata.annotations./x: key "), "{found:?}");
+    }
+}
