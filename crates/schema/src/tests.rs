@@ -342,6 +342,50 @@ fn ratcheting_spares_what_did_not_change() {
     assert_eq!(schema.validate_with(&new, Some(&old), Ratcheting::On).len(), 1, "a changed value is checked");
 }
 
+/// What a kube-apiserver 1.35 answered when a stored object met a tightened schema. It turns the CEL violations that it
+/// forgives into warnings of the response.
+#[test]
+fn ratcheting_reaches_as_far_as_on_the_server() {
+    let short = json!({"type": "string", "maxLength": 2});
+    let rule = |rule: &str, message: &str| json!([{"rule": rule, "message": message}]);
+    let schema = Schema::compile(&json!({"type": "object", "properties": {
+        "other": {"type": "string"},
+        "min": {"type": "integer", "minimum": 5},
+        "atom": {"type": "array", "items": {"type": "object", "properties": {"k": short}}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": short},
+        "ml": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": short}}},
+        "cel": {"type": "integer", "x-kubernetes-validations": rule("self > 5", "big")},
+        "obj": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "x-kubernetes-validations": rule("self.a < 5", "small a")},
+        "mp": {"type": "object", "additionalProperties": short},
+    }}))
+    .unwrap();
+    let stored = json!({
+        "other": "x", "min": 1, "atom": [{"k": "long"}, {"k": "a"}], "set": ["long", "b"],
+        "ml": [{"k": "a", "v": "long"}, {"k": "b", "v": "b"}], "cel": 1, "obj": {"a": 9, "b": 1}, "mp": {"a": "long", "b": "c"},
+    });
+    for (field, value, refused) in [
+        ("other", json!("y"), None),
+        ("min", json!(2), Some("min")),
+        ("atom", json!([{"k": "long"}, {"k": "b"}]), Some("atom[0].k")),
+        ("set", json!(["long", "c"]), Some("set[0]")),
+        ("ml", json!([{"k": "b", "v": "c"}, {"k": "a", "v": "long"}]), None),
+        ("ml", json!([{"k": "b", "v": "c"}, {"k": "a", "v": "longer"}]), Some("ml[1].v")),
+        ("cel", json!(2), Some("cel")),
+        ("obj", json!({"a": 9, "b": 2}), Some("obj")),
+        ("mp", json!({"a": "long", "b": "d"}), None),
+        ("mp", json!({"a": "lonf", "b": "c"}), Some("mp.a")),
+    ] {
+        let mut new = stored.clone();
+        new[field] = value.clone();
+        let violations = schema.validate(&new, Some(&stored));
+        let fields: Vec<String> =
+            violations.iter().filter(|v| !v.path.is_root()).map(crate::Violation::field).collect();
+        assert_eq!(fields, refused.into_iter().collect::<Vec<_>>(), "{field} = {value}");
+    }
+}
+
 #[test]
 fn a_bad_schema_is_refused_with_its_place() {
     for (schema, want) in [
