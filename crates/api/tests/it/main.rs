@@ -6,6 +6,7 @@
 )]
 
 mod columns;
+mod command;
 mod conditions;
 mod coverage;
 mod offline;
