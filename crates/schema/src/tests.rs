@@ -463,3 +463,10 @@ mod laws {
         }
     }
 }
+
+/// A server shares one compiled schema between its threads.
+#[test]
+fn a_schema_can_be_shared() {
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    shared(&probe());
+}

@@ -4,6 +4,7 @@
 mod crds;
 mod fuzz;
 mod input;
+mod table;
 mod validate;
 
 use std::io::Write;
