@@ -61,6 +61,8 @@ pub struct PodView {
     /// `system-cluster-critical` or `system-node-critical`.
     pub critical: bool,
     pub termination_grace_seconds: Option<i64>,
+    /// Something the pod asks for could not be read, so no node can be planned for it.
+    pub unplannable: Option<String>,
 }
 
 /// A deleted pod whose grace period ended this long ago is no longer waited for: its kubelet is gone.

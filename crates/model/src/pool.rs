@@ -29,6 +29,14 @@ impl fmt::Display for NodeClassRef {
     }
 }
 
+/// What claims are compared with to find out that their pool's template changed (API-216).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateHash {
+    pub value: u64,
+    /// Hashes of different versions say nothing about each other.
+    pub version: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolView {
     pub name: String,
@@ -51,8 +59,8 @@ pub struct PoolView {
     pub expire_after: NillableDuration,
     pub termination_grace_period: Option<GoDuration>,
     pub budgets: Budgets,
-    /// The static hash of the template (API-216).
-    pub hash: String,
+    /// The static hash of the template; `None` when the template cannot be read.
+    pub hash: Option<TemplateHash>,
 }
 
 impl PoolView {

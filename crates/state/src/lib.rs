@@ -1,1 +1,225 @@
-//! Changes in, snapshot out: a synchronous index of what the cluster looks like.
+//! Changes in, snapshot out: a synchronous index of the cluster.
+//!
+//! Whoever watches the API translates each event into a [`Change`] and calls [`ClusterState::apply`]; whoever decides asks
+//! for [`ClusterState::nodes`], [`ClusterState::pending_pods`] and the rest. There is no I/O, no clock and no lock here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_model::claim::ClaimView;
+use karpenter_model::node::NodeView;
+use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pool::{self, PoolView};
+use karpenter_model::resources::Resources;
+use karpenter_model::snapshot::ExistingNode;
+
+/// The kinds whose first complete list has to be in before anything is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    Pods,
+    Nodes,
+    Claims,
+    Pools,
+}
+
+impl Source {
+    pub const ALL: [Self; 4] = [Self::Pods, Self::Nodes, Self::Claims, Self::Pools];
+}
+
+#[derive(Debug, Clone)]
+pub enum Change {
+    Pod(Arc<PodView>),
+    PodGone(PodId),
+    Node(Arc<NodeView>),
+    NodeGone(String),
+    Claim(Arc<ClaimView>),
+    ClaimGone(String),
+    Pool(Arc<PoolView>),
+    PoolGone(String),
+    /// The complete list of one kind has been applied; `known` are the names on it, whatever else was known is gone.
+    Listed(Source, BTreeSet<String>),
+}
+
+#[derive(Debug, Default)]
+pub struct ClusterState {
+    pods: BTreeMap<PodId, Arc<PodView>>,
+    /// Pods by the node they are bound to, terminal ones left out.
+    bound: BTreeMap<String, BTreeMap<PodId, Arc<PodView>>>,
+    nodes: BTreeMap<String, Arc<NodeView>>,
+    claims: BTreeMap<String, Arc<ClaimView>>,
+    pools: BTreeMap<String, Arc<PoolView>>,
+    nominations: BTreeMap<String, Timestamp>,
+    listed: BTreeSet<Source>,
+}
+
+/// Why nothing may be decided yet (SCH-241).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsynced {
+    NotListed(Source),
+    /// A claim without an instance may or may not take the pods that wait.
+    ClaimNotLaunched(String),
+}
+
+impl ClusterState {
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Pod(pod) => self.apply_pod(pod),
+            Change::PodGone(id) => self.remove_pod(&id),
+            Change::Node(node) => {
+                self.nodes.insert(node.name.clone(), node);
+            }
+            Change::NodeGone(name) => {
+                self.nodes.remove(&name);
+            }
+            Change::Claim(claim) => {
+                self.claims.insert(claim.name.clone(), claim);
+            }
+            Change::ClaimGone(name) => {
+                self.claims.remove(&name);
+                self.nominations.remove(&name);
+            }
+            Change::Pool(pool) => {
+                self.pools.insert(pool.name.clone(), pool);
+            }
+            Change::PoolGone(name) => {
+                self.pools.remove(&name);
+            }
+            Change::Listed(source, known) => self.apply_list(source, &known),
+        }
+    }
+
+    fn apply_pod(&mut self, pod: Arc<PodView>) {
+        self.remove_pod(&pod.id);
+        if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
+            self.bound.entry(node.clone()).or_default().insert(pod.id.clone(), pod.clone());
+        }
+        self.pods.insert(pod.id.clone(), pod);
+    }
+
+    fn remove_pod(&mut self, id: &PodId) {
+        let Some(node) = self.pods.remove(id).and_then(|pod| pod.node_name.clone()) else { return };
+        if let Some(bound) = self.bound.get_mut(&node) {
+            bound.remove(id);
+            if bound.is_empty() {
+                self.bound.remove(&node);
+            }
+        }
+    }
+
+    fn apply_list(&mut self, source: Source, known: &BTreeSet<String>) {
+        match source {
+            Source::Pods => {
+                let gone: Vec<PodId> =
+                    self.pods.keys().filter(|id| !known.contains(&id.to_string())).cloned().collect();
+                for id in &gone {
+                    self.remove_pod(id);
+                }
+            }
+            Source::Nodes => self.nodes.retain(|name, _| known.contains(name)),
+            Source::Claims => self.claims.retain(|name, _| known.contains(name)),
+            Source::Pools => self.pools.retain(|name, _| known.contains(name)),
+        }
+        self.listed.insert(source);
+    }
+
+    /// `None` when the picture is complete enough to decide on.
+    pub fn unsynced(&self) -> Option<Unsynced> {
+        let missing = Source::ALL.into_iter().find(|source| !self.listed.contains(source)).map(Unsynced::NotListed);
+        missing.or_else(|| {
+            self.claims
+                .values()
+                .find(|claim| claim.provider_id.is_none() && claim.deleting_since.is_none())
+                .map(|claim| Unsynced::ClaimNotLaunched(claim.name.clone()))
+        })
+    }
+
+    /// Pods that wait for capacity.
+    pub fn pending_pods(&self) -> BTreeMap<PodId, Arc<PodView>> {
+        self.pods.iter().filter(|(_, pod)| pod.is_provisionable()).map(|(id, pod)| (id.clone(), pod.clone())).collect()
+    }
+
+    /// Pods bound to a node and not terminal.
+    pub fn pods_on(&self, node: &str) -> Vec<Arc<PodView>> {
+        self.bound.get(node).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
+    }
+
+    pub fn pool(&self, name: &str) -> Option<&Arc<PoolView>> {
+        self.pools.get(name)
+    }
+
+    /// In order of precedence.
+    pub fn pools(&self) -> Vec<Arc<PoolView>> {
+        let mut pools: Vec<_> = self.pools.values().cloned().collect();
+        pools.sort_by(|a, b| pool::by_precedence(a, b));
+        pools
+    }
+
+    pub fn claim(&self, name: &str) -> Option<&Arc<ClaimView>> {
+        self.claims.get(name)
+    }
+
+    /// Nodes with a provider ID; none for an empty one (LIF-2).
+    pub fn nodes_by_provider_id(&self, provider_id: &str) -> Vec<Arc<NodeView>> {
+        self.nodes
+            .values()
+            .filter(|node| !provider_id.is_empty() && node.provider_id.as_deref() == Some(provider_id))
+            .cloned()
+            .collect()
+    }
+
+    pub fn claims_by_provider_id(&self, provider_id: &str) -> Vec<Arc<ClaimView>> {
+        self.claims
+            .values()
+            .filter(|claim| !provider_id.is_empty() && claim.provider_id.as_deref() == Some(provider_id))
+            .cloned()
+            .collect()
+    }
+
+    /// Nodes and claims joined by provider ID, by name (SCH-228). A claim without one is not an entry yet.
+    pub fn nodes(&self) -> Vec<ExistingNode> {
+        let mut entries: BTreeMap<&str, ExistingNode> = BTreeMap::new();
+        for claim in self.claims.values() {
+            if let Some(id) = claim.provider_id.as_deref() {
+                entries.entry(id).or_default().claim = Some(claim.clone());
+            }
+        }
+        for node in self.nodes.values() {
+            // An unmanaged node without a provider ID goes by its name.
+            let entry = entries.entry(node.provider_id.as_deref().unwrap_or(&node.name)).or_default();
+            entry.requested = self.requested_on(&node.name);
+            entry.node = Some(node.clone());
+        }
+        let mut nodes: Vec<ExistingNode> = entries.into_values().collect();
+        for entry in &mut nodes {
+            entry.nominated_until = entry.claim.as_ref().and_then(|claim| self.nominations.get(&claim.name).copied());
+        }
+        nodes.sort_by(|a, b| a.name().cmp(b.name()));
+        nodes
+    }
+
+    fn requested_on(&self, node: &str) -> Resources {
+        let mut requested = Resources::new();
+        for pod in self.bound.get(node).into_iter().flat_map(BTreeMap::values) {
+            requested.add(&pod.requests);
+        }
+        requested
+    }
+
+    /// Capacity per pool of what is not going away (SCH-239).
+    pub fn usage(&self, pool: &str) -> Resources {
+        let mut usage = Resources::new();
+        for entry in self.nodes().iter().filter(|entry| entry.pool() == Some(pool) && !entry.is_going()) {
+            usage.add(&entry.capacity());
+        }
+        usage
+    }
+
+    /// A claim is expected to receive pods until then (SCH-24); a later nomination replaces an earlier one.
+    pub fn nominate(&mut self, claim: &str, until: Timestamp) {
+        self.nominations.insert(claim.to_owned(), until);
+    }
+}
+
+#[cfg(test)]
+mod tests;
