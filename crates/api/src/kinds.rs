@@ -4,6 +4,28 @@
 //! effects) is kept as written and judged later, so that one odd field cannot take down a watch over all objects;
 //! absent and explicitly empty stay different. The CRDs decide what the API server admits.
 
+/// Reads a spec that the object may lack as an empty one. Its type derives serde with `remote = "Self"`, which makes the
+/// derived code plain functions; the derived root type cannot be told that its spec is optional.
+macro_rules! optional_spec {
+    ($spec:ident, $name:literal) => {
+        impl serde::Serialize for $spec {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $spec::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $spec {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                #[derive(serde::Deserialize)]
+                #[serde(transparent)]
+                struct Given(#[serde(with = $name)] $spec);
+                Ok(Option::<Given>::deserialize(deserializer)?.map_or_else(Self::default, |given| given.0))
+            }
+        }
+    };
+}
+use optional_spec;
+
 pub mod awsnodetemplate;
 pub mod capacitybuffer;
 pub mod ec2nodeclass;

@@ -4,6 +4,7 @@
 //! needs is handed in. Start with [`kinds`] for the custom resources and [`names`] for every key they use.
 
 pub mod conditions;
+pub mod convert;
 pub mod crd;
 pub mod hash;
 pub mod kinds;

@@ -12,7 +12,7 @@ use crate::values::QuantityText;
 /// Also the typed form of a Provisioner's inline `provider`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
     group = "karpenter.k8s.aws",
     version = "v1alpha1",
@@ -58,6 +58,8 @@ pub struct AWSNodeTemplateSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_device_mappings: Option<Vec<TemplateBlockDeviceMapping>>,
 }
+
+super::optional_spec!(AWSNodeTemplateSpec, "AWSNodeTemplateSpec");
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

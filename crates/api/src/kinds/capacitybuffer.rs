@@ -10,7 +10,7 @@ use crate::values::QuantityText;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
     group = "autoscaling.x-k8s.io",
     version = "v1beta1",
@@ -42,6 +42,8 @@ pub struct CapacityBufferSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, QuantityText>>,
 }
+
+super::optional_spec!(CapacityBufferSpec, "CapacityBufferSpec");
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

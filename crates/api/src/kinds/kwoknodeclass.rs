@@ -8,7 +8,7 @@ use crate::values::DurationText;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
     group = "karpenter.kwok.sh",
     version = "v1alpha1",
@@ -29,6 +29,8 @@ pub struct KWOKNodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_registration_delay: Option<DurationText>,
 }
+
+super::optional_spec!(KWOKNodeClassSpec, "KWOKNodeClassSpec");
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

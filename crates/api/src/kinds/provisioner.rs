@@ -12,7 +12,7 @@ use crate::values::{DurationText, QuantityText};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
     group = "karpenter.sh",
     version = "v1alpha5",
@@ -57,6 +57,8 @@ pub struct ProvisionerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
 }
+
+super::optional_spec!(ProvisionerSpec, "ProvisionerSpec");
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -175,3 +175,20 @@ fn free_form_provider_keeps_unknown_members() {
         json!({ "provider": { "apiVersion": "extensions.karpenter.sh/v1alpha1", "future": { "a": [1, null, {}] } } });
     assert_eq!(through::<ProvisionerSpec>(&spec), spec);
 }
+
+/// API-112: kinds whose CRD does not require a spec are read without one; the others are not.
+#[test]
+fn a_spec_may_be_missing_where_the_crd_says_so() {
+    fn reads<K: DeserializeOwned + Resource<DynamicType = ()>>() -> bool {
+        let crd = crate::crd::find(&K::group(&()), &K::version(&()), &K::kind(&())).unwrap();
+        let schema = &crd.manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let required = schema["required"].as_array().is_some_and(|names| names.contains(&json!("spec")));
+        let object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": "bare"}});
+        let read = serde_json::from_value::<K>(object).is_ok();
+        assert_eq!(read, !required, "{}", K::kind(&()));
+        read
+    }
+    assert!(reads::<KWOKNodeClass>() && reads::<CapacityBuffer>());
+    assert!(reads::<Provisioner>() && reads::<AWSNodeTemplate>());
+    assert!(!reads::<NodePool>() && !reads::<NodeClaim>() && !reads::<NodeOverlay>() && !reads::<EC2NodeClass>());
+}

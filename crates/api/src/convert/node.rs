@@ -1,0 +1,57 @@
+//! Nodes.
+
+use k8s_openapi::api::core::v1::{Node, Taint as ApiTaint};
+use karpenter_model::node::NodeView;
+use karpenter_model::taints::{Effect, Taint};
+
+use super::{Converted, Problems, created_at, deleting_since, has_finalizer, non_empty, resources};
+
+pub fn node(node: &Node) -> Converted<NodeView> {
+    let mut problems = Problems::new("Node", &node.metadata);
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let capacity =
+        resources::amounts(&mut problems, "status.capacity", status.and_then(|status| status.capacity.as_ref()));
+    let allocatable =
+        resources::amounts(&mut problems, "status.allocatable", status.and_then(|status| status.allocatable.as_ref()));
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    let view = NodeView {
+        name: node.metadata.name.clone().unwrap_or_default(),
+        uid: node.metadata.uid.clone().unwrap_or_default(),
+        provider_id: non_empty(node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref())),
+        created_at: created_at(&node.metadata),
+        deleting_since: deleting_since(&node.metadata),
+        has_finalizer: has_finalizer(&node.metadata),
+        labels: node.metadata.labels.clone().unwrap_or_default(),
+        annotations: node.metadata.annotations.clone().unwrap_or_default(),
+        taints: taints
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter_map(|(index, t)| taint(&mut problems, index, t))
+            .collect(),
+        capacity,
+        allocatable,
+        ready: conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+    };
+    Converted { view, problems: problems.found }
+}
+
+fn taint(problems: &mut Problems, index: usize, taint: &ApiTaint) -> Option<Taint> {
+    let effect = Effect::parse(&taint.effect).ok_or_else(|| format!("unknown effect {:?}", taint.effect));
+    let effect = problems.check(&format!("spec.taints[{index}].effect"), effect)?;
+    Some(Taint::new(&taint.key, taint.value.as_deref().unwrap_or_default(), effect))
+}
+
+/// The way back, for taints that we write.
+pub fn node_taint(taint: &Taint) -> ApiTaint {
+    ApiTaint {
+        key: taint.key.clone(),
+        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
+        effect: taint.effect.as_str().to_owned(),
+        time_added: None,
+    }
+}
