@@ -1,0 +1,205 @@
+//! The CloudProvider itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::convert;
+use karpenter_api::kinds::{ConditionStatus, KWOKNodeClass, NodeClaim};
+use karpenter_api::names::{LabelPolicy, conditions, kwok};
+use karpenter_model::claim::ClaimView;
+use karpenter_model::instance_type::{InstanceType, Offering};
+use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::pool::PoolView;
+use karpenter_platform::{
+    CallError, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError, NodeClassKind,
+};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client};
+
+use crate::catalogue::Catalogue;
+use crate::node::{PROVIDER_PREFIX, fake_node, node_name, resolved_labels};
+
+/// Fake nodes through the Kubernetes API itself.
+#[derive(Clone)]
+pub struct KwokProvider {
+    client: Client,
+    types: Arc<Vec<InstanceType>>,
+    policy: LabelPolicy,
+    classes: [NodeClassKind; 1],
+}
+
+impl std::fmt::Debug for KwokProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KwokProvider").field("types", &self.types.len()).finish_non_exhaustive()
+    }
+}
+
+impl KwokProvider {
+    pub fn new(client: Client, catalogue: Catalogue) -> Self {
+        Self {
+            client,
+            types: Arc::new(catalogue.types),
+            policy: catalogue.policy,
+            classes: [NodeClassKind {
+                group: kwok::GROUP.to_owned(),
+                version: "v1alpha1".to_owned(),
+                kind: "KWOKNodeClass".to_owned(),
+                plural: "kwoknodeclasses".to_owned(),
+            }],
+        }
+    }
+
+    /// What manifests may say about labels on this provider.
+    pub fn label_policy(&self) -> LabelPolicy {
+        self.policy.clone()
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// The cheapest type and offering among those the claim names (API-280). Types without a usable offering, or too
+    /// small for the claim, are passed over.
+    fn choose(&self, claim: &ClaimView) -> Result<(&InstanceType, &Offering), CreateError> {
+        let explained = |message: String| CreateError::Explained { reason: "LaunchFailed".to_owned(), message };
+        let named = claim.requirements.get(labels::INSTANCE_TYPE);
+        let named = named.ok_or_else(|| explained(format!("nodeclaim {} names no instance type", claim.name)))?;
+        if let Some(unknown) = named.values().find(|name| !self.types.iter().any(|known| known.name == **name)) {
+            return Err(explained(format!("instance type {unknown:?} is unknown")));
+        }
+        let cheapest = self
+            .types
+            .iter()
+            .filter(|known| named.has(&known.name) && claim.requests.fits(&known.allocatable()))
+            .filter_map(|known| {
+                Some((known, *known.usable_offerings(&claim.requirements, self.policy.rules()).first()?))
+            })
+            .min_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
+        cheapest.ok_or_else(|| {
+            CreateError::InsufficientCapacity(format!("no instance type has an offering for nodeclaim {}", claim.name))
+        })
+    }
+
+    /// How long to wait before the node joins. A missing class is a lack of capacity (API-282).
+    async fn registration_delay(&self, class: &str) -> Result<Duration, CreateError> {
+        let api: Api<KWOKNodeClass> = Api::all(self.client.clone());
+        let found = api.get_opt(class).await.map_err(|error| CallError::new("get KWOKNodeClass", error))?;
+        let found = found
+            .ok_or_else(|| CreateError::InsufficientCapacity(format!("KWOKNodeClass {class:?} does not exist")))?;
+        let ready = found.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        if ready.clone().any(|c| c.type_ == conditions::READY && c.status == ConditionStatus::False) {
+            return Err(CreateError::NodeClassNotReady(format!("KWOKNodeClass {class:?} is not ready")));
+        }
+        let Some(text) = found.spec.node_registration_delay else { return Ok(Duration::ZERO) };
+        let delay = text.parse().map_err(|error| CreateError::Explained {
+            reason: "LaunchFailed".to_owned(),
+            message: format!("KWOKNodeClass {class:?} spec.nodeRegistrationDelay: {error}"),
+        })?;
+        Ok(delay.as_signed().try_into().unwrap_or(Duration::ZERO))
+    }
+}
+
+#[async_trait]
+impl CloudProvider for KwokProvider {
+    fn name(&self) -> &'static str {
+        "kwok"
+    }
+
+    fn node_classes(&self) -> &[NodeClassKind] {
+        &self.classes
+    }
+
+    fn label_rules(&self) -> &LabelRules {
+        self.policy.rules()
+    }
+
+    async fn create(&self, claim: &ClaimView) -> Result<Instance, CreateError> {
+        let (instance_type, offering) = self.choose(claim)?;
+        let delay = self.registration_delay(&claim.node_class.name).await?;
+        let node = fake_node(claim, instance_type, offering);
+        if delay.is_zero() {
+            join(&self.nodes(), &node).await.map_err(|error| CallError::new("create Node", error))?;
+        } else {
+            tokio::spawn(join_later(self.client.clone(), claim.name.clone(), node, delay));
+        }
+        Ok(Instance {
+            provider_id: format!("{PROVIDER_PREFIX}{}", node_name(claim)),
+            image_id: None,
+            labels: resolved_labels(claim, instance_type, offering),
+            annotations: std::collections::BTreeMap::new(),
+            capacity: instance_type.capacity.clone(),
+            allocatable: instance_type.allocatable(),
+            terminating: false,
+        })
+    }
+
+    async fn delete(&self, claim: &ClaimView) -> Result<(), InstanceError> {
+        let id = claim.provider_id.clone().unwrap_or_default();
+        if let Some(name) = id.strip_prefix(PROVIDER_PREFIX) {
+            match self.nodes().delete(name, &DeleteParams::default()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => return Err(CallError::new("delete Node", error).into()),
+            }
+        }
+        // There is nothing behind the Node that could still be running (API-285).
+        Err(InstanceError::NotFound(id))
+    }
+
+    async fn get(&self, provider_id: &str) -> Result<Instance, InstanceError> {
+        let not_found = || InstanceError::NotFound(provider_id.to_owned());
+        let name = provider_id.strip_prefix(PROVIDER_PREFIX).ok_or_else(not_found)?;
+        let node = self.nodes().get_opt(name).await.map_err(|error| CallError::new("get Node", error))?;
+        let living = node.filter(|node| node.metadata.deletion_timestamp.is_none());
+        living.as_ref().map(instance).ok_or_else(not_found)
+    }
+
+    async fn list(&self) -> Result<Vec<Instance>, CallError> {
+        let nodes = self.nodes().list(&ListParams::default()).await.map_err(|e| CallError::new("list Nodes", e))?;
+        Ok(nodes.iter().map(instance).filter(|known| known.provider_id.starts_with(PROVIDER_PREFIX)).collect())
+    }
+
+    async fn instance_types(&self, _pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
+        Ok(self.types.clone())
+    }
+}
+
+fn instance(node: &Node) -> Instance {
+    let view = convert::node(node).view;
+    Instance {
+        provider_id: view.provider_id.unwrap_or_default(),
+        image_id: None,
+        labels: view.labels,
+        annotations: view.annotations,
+        capacity: view.capacity,
+        allocatable: view.allocatable,
+        terminating: view.deleting_since.is_some(),
+    }
+}
+
+/// Creates the node; one that is there already is the one we wanted.
+async fn join(nodes: &Api<Node>, node: &Node) -> Result<(), kube::Error> {
+    match nodes.create(&PostParams::default(), node).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A claim that went away meanwhile gets no node.
+async fn join_later(client: Client, claim: String, node: Node, delay: Duration) {
+    tokio::time::sleep(delay).await;
+    let claims: Api<NodeClaim> = Api::all(client.clone());
+    let wanted = match claims.get_opt(&claim).await {
+        Ok(found) => found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()),
+        Err(error) => {
+            tracing::warn!(nodeclaim = %claim, %error, "could not look the nodeclaim up before its node joins");
+            true
+        }
+    };
+    if wanted && let Err(error) = join(&Api::all(client), &node).await {
+        tracing::error!(nodeclaim = %claim, %error, "could not create the node");
+    }
+}
