@@ -31,7 +31,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::OnceCell;
 use tokio::time::sleep;
 
-use self::process::{Janitor, Supervised};
+use self::process::Janitor;
+pub use self::process::Supervised;
 use self::programs::{Program, Programs};
 
 /// Ready takes 4 to 5 seconds on an idle machine; a loaded CI machine gets ten times that before we call it broken.
@@ -170,6 +171,21 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Runs a program of ours against this cluster, with `KUBECONFIG` set; it ends with the value or this process. Its
+    /// log is kept beside those of the control plane.
+    pub fn run(
+        &self,
+        name: &str,
+        path: &Path,
+        args: impl IntoIterator<Item = String>,
+        environment: &[(&str, &str)],
+    ) -> Result<Supervised> {
+        let kubeconfig = self.kubeconfig.display().to_string();
+        let mut all = vec![("KUBECONFIG", kubeconfig.as_str())];
+        all.extend(environment);
+        Supervised::start(name, path, args.into_iter().collect(), &all, &self.folder)
+    }
+
     async fn start(with: Builder, programs: &Programs) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("karpenter-control-plane-").tempdir()?.keep();
         let logs = folder.join("logs");
@@ -201,8 +217,8 @@ impl ControlPlane {
         pki::write(&folder.join("pki"))?;
         let kubeconfig = |user| pki::write_kubeconfig(folder, user, ports.api);
         let admin = kubeconfig("admin")?;
-        let mut start = |program, args| -> Result<()> {
-            running.push(Supervised::start(program, &programs.path(program), args, folder)?);
+        let mut start = |program: Program, args| -> Result<()> {
+            running.push(Supervised::start(program.name(), &programs.path(program), args, &[], folder)?);
             Ok(())
         };
         // kube-apiserver dials etcd until it answers, so the two start together.
@@ -213,8 +229,8 @@ impl ControlPlane {
         let client = Client::try_from(config.clone())?;
         wait(running, "kube-apiserver is not ready", async || ready(&client).await).await?;
 
-        let mut start = |program, args| -> Result<()> {
-            running.push(Supervised::start(program, &programs.path(program), args, folder)?);
+        let mut start = |program: Program, args| -> Result<()> {
+            running.push(Supervised::start(program.name(), &programs.path(program), args, &[], folder)?);
             Ok(())
         };
         if with.controller_manager {

@@ -12,8 +12,6 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::programs::Program;
-
 /// Ends with the program's exit code when the program ends by itself, so that we see it. The watcher is a process of its
 /// own, so killing the shell alone does not let the program loose either.
 const SUPERVISOR: &str = r#"
@@ -45,36 +43,44 @@ done
 
 /// A program that is killed on drop and when this process ends.
 #[derive(Debug)]
-pub(super) struct Supervised {
-    program: Program,
+pub struct Supervised {
+    name: String,
     shell: Child,
     log: PathBuf,
 }
 
 impl Supervised {
-    pub(super) fn start(program: Program, path: &Path, args: Vec<String>, folder: &Path) -> Result<Self> {
-        let log = folder.join("logs").join(format!("{}.log", program.name()));
+    pub(super) fn start(
+        name: &str,
+        path: &Path,
+        args: Vec<String>,
+        environment: &[(&str, &str)],
+        folder: &Path,
+    ) -> Result<Self> {
+        let log = folder.join("logs").join(format!("{name}.log"));
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let shell = watched(SUPERVISOR)
             .arg(path)
             .args(args)
+            .envs(environment.iter().copied())
             .current_dir(folder)
             .stdout(out.try_clone()?)
             .stderr(out)
             .spawn()
-            .with_context(|| format!("cannot start {}", program.name()))?;
-        Ok(Self { program, shell, log })
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Self { name: name.to_owned(), shell, log })
     }
 
-    pub(super) fn ensure_running(&mut self) -> Result<()> {
+    /// Fails with the end of its log when the program has ended.
+    pub fn ensure_running(&mut self) -> Result<()> {
         if let Some(status) = self.shell.try_wait()? {
-            bail!("{} ended with {status}\n{}", self.program.name(), self.last_words());
+            bail!("{} ended with {status}\n{}", self.name, self.last_words());
         }
         Ok(())
     }
 
     /// The end of the program's log.
-    pub(super) fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         let mut text = Vec::new();
         let read = File::open(&self.log).and_then(|mut f| f.read_to_end(&mut text));
         let text = String::from_utf8_lossy(&text);
