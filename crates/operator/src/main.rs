@@ -1,3 +1,55 @@
-//! The controller that a cluster runs.
+//! `karpenter-controller`: reads settings, wires provider and controllers together, runs until told to stop.
 
-fn main() {}
+mod logging;
+mod wiring;
+
+use std::process::ExitCode;
+
+use karpenter_api::settings::{self, SettingsError};
+
+fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|argument| argument == "--version") {
+        print(concat!("karpenter-controller ", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
+    let environment = |name: &str| std::env::var(name).ok();
+    match settings::parse(std::env::args().skip(1), &environment) {
+        Ok(settings) => run(settings),
+        Err(SettingsError::Help(text)) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            complain(&format!("{error}\nrun karpenter-controller --help for all settings"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(settings: settings::Settings) -> ExitCode {
+    logging::start(settings.log_level);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "could not start the runtime");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(wiring::run(settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the controller ended");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "help goes to whoever asked for it")]
+fn print(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "there are no settings yet that say where logs go")]
+fn complain(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,106 @@
+//! From pods that wait to NodeClaims.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use karpenter_model::snapshot::{PoolOffer, Snapshot};
+use karpenter_solver::{Placement, Plan, plan};
+
+use crate::claim_creation::create_claim;
+use crate::context::Context;
+use crate::report;
+
+/// While pods wait, a pass is made at least this often, so that a lost or skipped one is made up for (SCH-3).
+const REARM: Duration = Duration::from_secs(10);
+/// How soon an incomplete state is looked at again.
+const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
+
+/// Makes passes until the future is dropped.
+pub async fn run(ctx: Arc<Context>) {
+    loop {
+        let _ = tokio::time::timeout(REARM, ctx.provision.notified()).await;
+        if ctx.state().pending_pods().is_empty() {
+            continue;
+        }
+        gather(&ctx).await;
+        let unsynced = ctx.state().unsynced();
+        if let Some(why) = unsynced {
+            report::unsynced(&why);
+            tokio::time::sleep(UNSYNCED_RETRY).await;
+            ctx.provision.notify_one();
+            continue;
+        }
+        pass(&ctx).await;
+    }
+}
+
+/// Waits until no new pod has come for the idle time, or the longest time has passed (API-159).
+async fn gather(ctx: &Context) {
+    let deadline = tokio::time::Instant::now() + ctx.batching.longest;
+    let mut seen = ctx.state().pending_pods().len();
+    loop {
+        let idle = tokio::time::Instant::now() + ctx.batching.idle;
+        tokio::time::sleep_until(idle.min(deadline)).await;
+        let now = ctx.state().pending_pods().len();
+        if now <= seen || tokio::time::Instant::now() >= deadline {
+            return;
+        }
+        seen = now;
+    }
+}
+
+async fn pass(ctx: &Context) {
+    let snapshot = snapshot(ctx).await;
+    let plan = plan(&snapshot, ctx.provider.label_rules());
+    nominate(ctx, &plan);
+    for unplaced in &plan.unplaced {
+        report::unplaced(unplaced);
+    }
+    for planned in &plan.claims {
+        match create_claim(ctx, planned).await {
+            Ok(name) => report::created_claim(&name, planned),
+            Err(error) => report::create_failed(&planned.pool.name, &error),
+        }
+    }
+}
+
+/// Nodes first, then pods: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10).
+async fn snapshot(ctx: &Context) -> Snapshot {
+    let pools: Vec<_> = ctx.state().pools().into_iter().filter(|pool| pool.is_schedulable()).collect();
+    let mut offers = Vec::with_capacity(pools.len());
+    for pool in pools {
+        match ctx.provider.instance_types(&pool).await {
+            Ok(instance_types) => {
+                let usage = ctx.state().usage(&pool.name);
+                offers.push(PoolOffer { pool, instance_types, usage });
+            }
+            Err(error) => report::instance_types_unavailable(&pool.name, &error),
+        }
+    }
+    let state = ctx.state();
+    let nodes = state.nodes();
+    let mut pending = state.pending_pods();
+    drop(state);
+    pending.retain(|id, pod| match &pod.unplannable {
+        Some(why) => {
+            report::unplannable(id, why);
+            false
+        }
+        None => true,
+    });
+    Snapshot { pools: offers, nodes, pending }
+}
+
+/// Claims that pods were planned onto are expected to receive them (SCH-24).
+fn nominate(ctx: &Context, plan: &Plan) {
+    let longest = SignedDuration::try_from(ctx.batching.longest).unwrap_or(SignedDuration::MAX);
+    let window = longest.saturating_mul(2).max(SignedDuration::from_secs(10));
+    let Ok(until) = ctx.clock.now().saturating_add(window) else { return };
+    let mut state = ctx.state();
+    for placement in plan.placed.values() {
+        if let Placement::Existing(name) = placement {
+            state.nominate(name, until);
+        }
+    }
+}

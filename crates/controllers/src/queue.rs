@@ -1,0 +1,182 @@
+//! A queue of names to look at: each at most once at a time, failed ones again with growing pauses.
+//!
+//! Reconcilers are run from here and not from kube's `Controller` because one watch per kind has to feed several of
+//! them, because an object that cannot be decoded must not stop its kind, and because the simulator runs the same
+//! reconcilers from this queue in a repeatable order.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+/// What a reconciler wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requeue {
+    /// Nothing, until something changes.
+    OnChange,
+    After(Duration),
+}
+
+pub type ReconcileError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Pauses after failures: `first` doubled each time, up to `longest`.
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    pub first: Duration,
+    pub longest: Duration,
+}
+
+impl Backoff {
+    pub const LIFECYCLE: Self = Self { first: Duration::from_secs(1), longest: Duration::from_mins(1) };
+    pub const TERMINATION: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
+
+    fn after(self, failures: u32) -> Duration {
+        // 2^16 times the shortest pause is beyond every longest one in use.
+        self.first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.longest)
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    entries: Mutex<Entries>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    /// When each waiting name is due.
+    due: BTreeMap<String, Instant>,
+    running: BTreeSet<String>,
+    failures: BTreeMap<String, u32>,
+}
+
+impl Queue {
+    /// Looks at the name as soon as possible.
+    pub fn add(&self, name: impl Into<String>) {
+        self.add_at(name.into(), Instant::now());
+    }
+
+    pub fn add_all(&self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            self.add(name);
+        }
+    }
+
+    /// The earlier of two times for one name wins. A name being worked on is looked at again afterwards.
+    fn add_at(&self, name: String, at: Instant) {
+        let mut entries = self.lock();
+        let due = entries.due.entry(name).or_insert(at);
+        *due = at.min(*due);
+        drop(entries);
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Entries> {
+        // No code that could panic runs under the lock.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next name that is due; marks it as being worked on.
+    async fn next(&self) -> String {
+        loop {
+            let wake = {
+                let mut entries = self.lock();
+                let idle = entries.due.iter().filter(|(name, _)| !entries.running.contains(*name));
+                // Equal times go by name, so that a repeated run is the same run.
+                let first = idle.min_by_key(|(name, at)| (**at, *name)).map(|(name, at)| (name.clone(), *at));
+                match first {
+                    Some((name, at)) if at <= Instant::now() => {
+                        entries.due.remove(&name);
+                        entries.running.insert(name.clone());
+                        return name;
+                    }
+                    Some((_, at)) => Some(at),
+                    None => None,
+                }
+            };
+            match wake {
+                Some(at) => tokio::select! {
+                    biased;
+                    () = self.changed.notified() => {}
+                    () = tokio::time::sleep_until(at) => {}
+                },
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    fn finish(&self, name: String, outcome: &Result<Requeue, ReconcileError>, backoff: Backoff) {
+        let mut entries = self.lock();
+        entries.running.remove(&name);
+        let again = match outcome {
+            Ok(Requeue::After(pause)) => Some(*pause),
+            Ok(Requeue::OnChange) => None,
+            Err(_) => {
+                let failures = entries.failures.entry(name.clone()).or_default();
+                *failures = failures.saturating_add(1);
+                Some(backoff.after(*failures))
+            }
+        };
+        if outcome.is_ok() {
+            entries.failures.remove(&name);
+        }
+        drop(entries);
+        match again {
+            Some(pause) => self.add_at(name, Instant::now() + pause),
+            // What was added meanwhile waits for this notification.
+            None => self.changed.notify_one(),
+        }
+    }
+}
+
+/// Long enough for the watch to bring what the other writer wrote.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(100);
+
+fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.is_conflict())
+}
+
+/// Works on the queue with up to `workers` at a time, until the future is dropped.
+pub async fn run<F, Fut>(queue: &Queue, controller: &'static str, backoff: Backoff, workers: usize, reconcile: F)
+where
+    F: Fn(String) -> Fut,
+    Fut: Future<Output = Result<Requeue, ReconcileError>> + Send + 'static,
+{
+    let mut running = tokio::task::JoinSet::new();
+    // Looked up only, so its order reaches nothing.
+    let mut names: HashMap<tokio::task::Id, String> = HashMap::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(ended) = running.join_next_with_id(), if !running.is_empty() => {
+                let (id, outcome) = match ended {
+                    Ok((id, outcome)) => (id, outcome),
+                    // A bug in one reconcile costs that reconcile, not the controller.
+                    Err(panicked) => (panicked.id(), Err(ReconcileError::from(panicked.to_string()))),
+                };
+                let Some(name) = names.remove(&id) else { continue };
+                let outcome = outcome.or_else(|error| {
+                    // Somebody else wrote first: look at what they wrote, that is no failure.
+                    if is_conflict(error.as_ref()) {
+                        return Ok(Requeue::After(CONFLICT_PAUSE));
+                    }
+                    crate::report::reconcile_failed(controller, &name, error.as_ref());
+                    Err(error)
+                });
+                queue.finish(name, &outcome, backoff);
+            }
+            name = queue.next(), if running.len() < workers => {
+                let span = tracing::info_span!("reconcile", controller, name = %name);
+                let task = running.spawn(reconcile(name.clone()).instrument(span));
+                names.insert(task.id(), name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

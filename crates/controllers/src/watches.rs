@@ -1,0 +1,255 @@
+//! One watch per kind: keeps the context up to date and wakes whoever is concerned.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::serde::de::DeserializeOwned;
+use karpenter_api::convert;
+use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_model::pod::PodId;
+use karpenter_platform::NodeClassKind;
+use karpenter_state::{Change, Source};
+use kube::core::{ApiResource, DeserializeGuard, DynamicObject};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Api, Resource, ResourceExt as _};
+
+use crate::context::Context;
+use crate::report;
+
+/// Watches everything until the future is dropped.
+pub async fn run(ctx: Arc<Context>) {
+    let classes = ctx.provider.node_classes().to_vec();
+    let class_watches = classes.iter().map(|class| watch_classes(&ctx, class));
+    tokio::join!(
+        follow(Api::all(ctx.client.clone()), Pods(&ctx)),
+        follow(Api::all(ctx.client.clone()), Nodes(&ctx)),
+        follow(Api::all(ctx.client.clone()), Claims(&ctx)),
+        follow(Api::all(ctx.client.clone()), Pools(&ctx)),
+        futures::future::join_all(class_watches),
+    );
+}
+
+/// What becomes of the objects of one kind.
+trait Follower {
+    type Object;
+    fn applied(&self, object: Self::Object);
+    fn gone(&self, id: &ObjectId);
+    /// A complete list has been seen; everything that is not on it is gone.
+    fn listed(&self, ids: BTreeSet<ObjectId>);
+}
+
+/// Namespace and name; the pods' form serves every kind.
+type ObjectId = PodId;
+
+fn id<K: Resource>(object: &K) -> ObjectId {
+    PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+}
+
+fn names(ids: BTreeSet<ObjectId>) -> BTreeSet<String> {
+    ids.into_iter().map(|id| id.name).collect()
+}
+
+/// Follows a kind for ever. An object that cannot be decoded is reported and skipped; the watch goes on.
+async fn follow<F>(api: Api<DeserializeGuard<F::Object>>, follower: F)
+where
+    F: Follower,
+    F::Object: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+{
+    let kind = F::Object::kind(&());
+    let mut events = watch(api, watcher::Config::default()).default_backoff().boxed();
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(guard)) => {
+                listed.insert(id(&guard));
+                apply(&kind, guard, &follower);
+            }
+            Ok(Event::InitDone) => follower.listed(std::mem::take(&mut listed)),
+            Ok(Event::Apply(guard)) => apply(&kind, guard, &follower),
+            Ok(Event::Delete(guard)) => follower.gone(&id(&guard)),
+            Err(error) => report::watch_failed(&kind, &error),
+        }
+    }
+}
+
+fn apply<F: Follower>(kind: &str, guard: DeserializeGuard<F::Object>, follower: &F) {
+    match guard.0 {
+        Ok(object) => follower.applied(object),
+        Err(invalid) => {
+            report::malformed_object(kind, invalid.metadata.name.as_deref().unwrap_or_default(), &invalid.error);
+        }
+    }
+}
+
+struct Pods<'a>(&'a Context);
+
+impl Follower for Pods<'_> {
+    type Object = Pod;
+
+    fn applied(&self, pod: Pod) {
+        let converted = convert::pod(&pod, self.0.provider.label_rules());
+        report::problems(&converted.problems);
+        let waits = converted.view.is_provisionable();
+        let node = converted.view.node_name.clone();
+        self.0.state().apply(Change::Pod(Arc::new(converted.view)));
+        if waits {
+            self.0.provision.notify_one();
+        }
+        self.wake_terminating(node);
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.state().apply(Change::PodGone(id.clone()));
+        // A drain waits for pods to go; it looks again within a second by itself.
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        self.0.state().apply(Change::Listed(Source::Pods, ids.iter().map(ToString::to_string).collect()));
+        self.0.provision.notify_one();
+    }
+}
+
+impl Pods<'_> {
+    fn wake_terminating(&self, node: Option<String>) {
+        let Some(node) = node.and_then(|name| self.0.nodes.get(&name)) else { return };
+        if node.metadata.deletion_timestamp.is_some() {
+            self.0.queues.nodes.add(node.name_any());
+        }
+    }
+}
+
+struct Nodes<'a>(&'a Context);
+
+impl Nodes<'_> {
+    fn wake_claims(&self, provider_id: Option<&String>) {
+        let claims = provider_id.map(|id| self.0.state().claims_by_provider_id(id)).unwrap_or_default();
+        self.0.queues.claims.add_all(claims.iter().map(|claim| claim.name.clone()));
+    }
+}
+
+impl Follower for Nodes<'_> {
+    type Object = Node;
+
+    fn applied(&self, node: Node) {
+        let node = self.0.note_node(node);
+        self.wake_claims(node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()));
+        if node.metadata.deletion_timestamp.is_some() {
+            self.0.queues.nodes.add(node.name_any());
+        }
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        let node = self.0.nodes.get(&id.name);
+        self.0.nodes.remove(&id.name);
+        self.0.state().apply(Change::NodeGone(id.name.clone()));
+        let provider_id = node.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
+        self.wake_claims(provider_id);
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        let names = names(ids);
+        self.0.nodes.retain(&names);
+        self.0.state().apply(Change::Listed(Source::Nodes, names));
+        // Nodes that went away unseen leave claims waiting.
+        self.0.queues.claims.add_all(self.0.claims.all().iter().map(|claim| claim.name_any()));
+        self.0.provision.notify_one();
+    }
+}
+
+struct Claims<'a>(&'a Context);
+
+impl Follower for Claims<'_> {
+    type Object = NodeClaim;
+
+    fn applied(&self, claim: NodeClaim) {
+        let class = &claim.spec.node_class_ref;
+        if self.0.provider.supports(&class.group, &class.kind) {
+            let claim = self.0.note_claim(claim);
+            self.0.queues.claims.add(claim.name_any());
+            self.0.provision.notify_one();
+        }
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.claims.remove(&id.name);
+        self.0.state().apply(Change::ClaimGone(id.name.clone()));
+        self.0.provision.notify_one();
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        let names = names(ids);
+        self.0.claims.retain(&names);
+        self.0.state().apply(Change::Listed(Source::Claims, names));
+        self.0.provision.notify_one();
+    }
+}
+
+struct Pools<'a>(&'a Context);
+
+impl Follower for Pools<'_> {
+    type Object = NodePool;
+
+    fn applied(&self, pool: NodePool) {
+        let class = &pool.spec.template.spec.node_class_ref;
+        if self.0.provider.supports(&class.group, &class.kind) {
+            let pool = self.0.note_pool(pool);
+            self.0.queues.pools.add(pool.name_any());
+            self.0.provision.notify_one();
+        }
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.pools.remove(&id.name);
+        self.0.state().apply(Change::PoolGone(id.name.clone()));
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        let names = names(ids);
+        self.0.pools.retain(&names);
+        self.0.state().apply(Change::Listed(Source::Pools, names));
+        self.0.provision.notify_one();
+    }
+}
+
+/// Node classes are of the provider's own kind, so they are followed as plain objects.
+async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
+    let resource = class_resource(class);
+    let api: Api<DynamicObject> = Api::all_with(ctx.client.clone(), &resource);
+    let mut events = watch(api, watcher::Config::default()).default_backoff().boxed();
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                listed.insert(object.name_any());
+                ctx.node_classes.put(Arc::new(object));
+            }
+            Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
+            Ok(Event::Apply(object)) => {
+                ctx.node_classes.put(Arc::new(object));
+            }
+            Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
+            Err(error) => {
+                report::watch_failed(&class.kind, &error);
+                continue;
+            }
+        }
+        // There are few pools and fewer changes of classes: looking at all is cheap.
+        ctx.queues.pools.add_all(ctx.pools.all().iter().map(|pool| pool.name_any()));
+    }
+}
+
+fn class_resource(class: &NodeClassKind) -> ApiResource {
+    ApiResource {
+        group: class.group.clone(),
+        version: class.version.clone(),
+        api_version: format!("{}/{}", class.group, class.version),
+        kind: class.kind.clone(),
+        plural: class.plural.clone(),
+    }
+}

@@ -1,0 +1,178 @@
+//! One pod's whole way: unschedulable, planned, launched, registered, initialized, running, drained, gone.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::crd;
+use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_testkit::ControlPlane;
+use karpenter_testkit::control_plane::Supervised;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// A step takes seconds; a loaded machine gets far more before we call it stuck.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Asks until the answer is there; fails with the last objects and the controller's log when it does not come.
+async fn wait<T>(
+    what: &str,
+    controller: &mut Supervised,
+    question: impl AsyncFn() -> Result<Option<T>, kube::Error>,
+) -> T {
+    let since = Instant::now();
+    loop {
+        match question().await {
+            Ok(Some(answer)) => return answer,
+            answer if since.elapsed() > LIMIT => {
+                panic!("{what}: not after {LIMIT:?} ({:?})\n{}", answer.err(), controller.last_words())
+            }
+            _ => {}
+        }
+        controller.ensure_running().unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn create<K>(api: &Api<K>, object: Value) -> K
+where
+    K: kube::Resource + serde::Serialize + DeserializeOwned + Clone + Debug,
+{
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+fn pool() -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+        "spec": {"template": {
+            "metadata": {"labels": {"team": "shop"}, "annotations": {"example.com/note": "kept"}},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+                    {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+                ],
+                "startupTaints": [],
+                "terminationGracePeriod": "1h",
+            },
+        }},
+    })
+}
+
+fn pod() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"terminationGracePeriodSeconds": 0, "nodeSelector": {"team": "shop"}, "containers": [
+            {"name": "web", "image": "example.com/web", "resources": {"requests": {"cpu": "3", "memory": "10Gi"}}}]},
+    })
+}
+
+struct Cluster {
+    pods: Api<Pod>,
+    nodes: Api<Node>,
+    claims: Api<NodeClaim>,
+    pools: Api<NodePool>,
+}
+
+impl Cluster {
+    fn new(client: &Client) -> Self {
+        Self {
+            pods: Api::default_namespaced(client.clone()),
+            nodes: Api::all(client.clone()),
+            claims: Api::all(client.clone()),
+            pools: Api::all(client.clone()),
+        }
+    }
+
+    async fn counts(&self) -> Result<(usize, usize), kube::Error> {
+        let all = ListParams::default();
+        Ok((self.claims.list(&all).await?.items.len(), self.nodes.list(&all).await?.items.len()))
+    }
+}
+
+fn start(cluster: &ControlPlane) -> Supervised {
+    let program = Path::new(env!("CARGO_BIN_EXE_karpenter-controller"));
+    let environment = [("CLOUD_PROVIDER", "kwok"), ("BATCH_IDLE_DURATION", "200ms"), ("LOG_LEVEL", "debug")];
+    cluster.run("karpenter-controller", program, [], &environment).unwrap()
+}
+
+fn is_true(claim: &NodeClaim, condition: &str) -> bool {
+    let conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|c| c.type_ == condition && c.is_true())
+}
+
+/// API-72, API-73, API-78, API-140, API-152: the narrow path through every layer.
+#[tokio::test]
+async fn a_pending_pod_gets_a_node_and_both_go_again() {
+    let control_plane = ControlPlane::builder().scheduler().controller_manager().kwok().start().await.unwrap();
+    let crds = crd::all().into_iter().map(|crd| serde_json::from_value(crd).unwrap());
+    control_plane.apply_crds(crds).await.unwrap();
+    let client = control_plane.client();
+    let cluster = Cluster::new(&client);
+    let mut controller = start(&control_plane);
+
+    let class =
+        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}});
+    control_plane.install([class]).await.unwrap();
+    create(&cluster.pools, pool()).await;
+    create(&cluster.pods, pod()).await;
+
+    let running = wait("the pod runs", &mut controller, async || {
+        let pod = cluster.pods.get("web").await?;
+        Ok(pod.status.clone().and_then(|s| s.phase).filter(|phase| phase == "Running").map(|_| pod))
+    })
+    .await;
+    let claim = wait("the claim is ready", &mut controller, async || {
+        let claims = cluster.claims.list(&ListParams::default()).await?;
+        Ok(claims.items.into_iter().find(|claim| is_true(claim, "Ready")))
+    })
+    .await;
+    assert_eq!(cluster.counts().await.unwrap(), (1, 1), "one node is enough");
+
+    // The claim says where it came from and what it became.
+    assert!(claim.name_any().starts_with("default-"));
+    assert_eq!(claim.labels()["karpenter.sh/nodepool"], "default");
+    assert_eq!(claim.labels()["node.kubernetes.io/instance-type"], "s-4x-amd64-linux", "the cheapest that holds it");
+    assert_eq!(claim.labels()["karpenter.sh/capacity-type"], "spot");
+    assert_eq!(claim.labels()["team"], "shop");
+    assert_eq!(claim.annotations()["karpenter.sh/nodepool-hash-version"], "v3");
+    assert_eq!(claim.owner_references()[0].kind, "NodePool");
+    assert!(["Launched", "Registered", "Initialized"].iter().all(|condition| is_true(&claim, condition)));
+
+    // The node took it over.
+    let node = cluster.nodes.get(running.spec.as_ref().unwrap().node_name.as_ref().unwrap()).await.unwrap();
+    assert_eq!(claim.status.as_ref().unwrap().node_name, node.metadata.name);
+    assert_eq!(node.labels()["karpenter.sh/registered"], "true");
+    assert_eq!(node.labels()["karpenter.sh/initialized"], "true");
+    assert_eq!(node.annotations()["example.com/note"], "kept");
+    assert!(node.finalizers().contains(&"karpenter.sh/termination".to_owned()));
+    assert_eq!(node.owner_references()[0].uid, claim.uid().unwrap());
+    assert_eq!(node.spec.as_ref().unwrap().taints, None, "nothing keeps pods off any more");
+
+    // The pool is ready; kubectl shows the claim.
+    let pool = cluster.pools.get("default").await.unwrap();
+    let ready = pool.status.unwrap().conditions.unwrap();
+    assert!(ready.iter().any(|c| c.type_ == "Ready" && c.is_true()));
+    let shown = control_plane.kubectl(["get", "nodeclaims"]).await.unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("s-4x-amd64-linux   spot       test-zone-a"), "{shown:?}");
+
+    // A restarted controller finds everything as it is and launches nothing.
+    drop(controller);
+    let mut controller = start(&control_plane);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(cluster.counts().await.unwrap(), (1, 1));
+
+    // Deleting the claim drains the node and removes both.
+    cluster.claims.delete(&claim.name_any(), &DeleteParams::default()).await.unwrap();
+    wait("the pod is evicted", &mut controller, async || {
+        Ok(cluster.pods.get_opt("web").await?.is_none().then_some(()))
+    })
+    .await;
+    wait("claim and node are gone", &mut controller, async || Ok((cluster.counts().await? == (0, 0)).then_some(())))
+        .await;
+    assert!(controller.ensure_running().is_ok());
+}
