@@ -117,9 +117,8 @@ pub(crate) fn differences(case: &Case, said: &[Complaint]) -> Vec<String> {
     surplus.chain(missing).map(|(what, c)| format!("{}: {what}: {}: {}", case.name, c.field, c.message)).collect()
 }
 
-/// Every case; tests of the command line include this file as well, therefore the way round by the folder above.
 pub(crate) fn cases() -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/tests/it/table");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/table");
     let bases: BTreeMap<String, Value> = read(&folder.join("bases.yaml"));
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|f| !f.ends_with("bases.yaml"));

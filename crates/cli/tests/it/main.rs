@@ -4,7 +4,6 @@
 mod crds;
 mod fuzz;
 mod input;
-mod table;
 mod validate;
 
 use std::io::Write;
