@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use karpenter_api::crd::{self, Crd};
 
+use crate::yaml;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   karpenter crds | kubectl apply --server-side -f -
@@ -39,8 +41,5 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Resu
 }
 
 fn yaml(crd: &Crd) -> Result<String> {
-    // Long lines stay whole: patterns and rules must not be folded.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&crd.manifest, options)
-        .with_context(|| format!("cannot render {}", crd.name()))
+    yaml::document(&crd.manifest).with_context(|| format!("cannot render {}", crd.name()))
 }

@@ -6,6 +6,7 @@
 mod crds;
 mod manifests;
 mod validate;
+mod yaml;
 
 use std::io::{Read, Write};
 

@@ -14,26 +14,42 @@ use crate::manifests::{Document, Tree};
 
 /// The stored objects that updates are judged by.
 #[derive(Debug)]
-pub(super) struct Previous(HashMap<Identity, Value>);
+pub(super) struct Previous(HashMap<Identity, Vec<Value>>);
 
-/// API version, kind, namespace, name.
-type Identity = [String; 4];
+/// API version, kind and name.
+type Identity = [String; 3];
 
 impl Previous {
     pub(super) fn new(stored: &[Document]) -> Self {
-        let objects = stored.iter().map(|document| document.tree.to_value());
-        Self(objects.map(|object| (identity(&object), object)).collect())
+        let mut objects: HashMap<Identity, Vec<Value>> = HashMap::new();
+        for object in stored.iter().map(|document| document.tree.to_value()) {
+            if let Some(identity) = identity(&object) {
+                objects.entry(identity).or_default().push(object);
+            }
+        }
+        Self(objects)
     }
 
+    /// The stored form of `object`. Manifests often leave the namespace out where stored objects have it; then the name
+    /// decides, if it is unique.
     fn of(&self, object: &Value) -> Option<&Value> {
-        self.0.get(&identity(object))
+        let candidates = self.0.get(&identity(object)?)?;
+        let same = candidates.iter().find(|candidate| namespace(candidate) == namespace(object));
+        let sole = candidates
+            .first()
+            .filter(|sole| candidates.len() == 1 && (namespace(sole).is_empty() || namespace(object).is_empty()));
+        same.or(sole)
     }
 }
 
-fn identity(object: &Value) -> Identity {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    [text(&object["apiVersion"]), text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"])]
+/// `None` for objects that get their name from the API server: those are always new.
+fn identity(object: &Value) -> Option<Identity> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    Some([text(&object["apiVersion"])?, text(&object["kind"])?, text(&object["metadata"]["name"])?])
+}
+
+fn namespace(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or_default()
 }
 
 #[derive(Debug)]
@@ -212,10 +228,42 @@ mod tests {
     use super::*;
     use crate::manifests::{Source, parse};
 
+    /// Documents of a YAML text.
+    fn documents(text: &str) -> Vec<Document> {
+        parse(&Source { name: "f".into(), text: text.into() }).0
+    }
+
+    #[test]
+    fn stored_objects_are_found_by_name_and_namespace() {
+        let object = |metadata: &str| format!("---\napiVersion: v1\nkind: K\nmetadata: {metadata}\n");
+        let stored = |metadata: &[&str]| documents(&metadata.iter().map(|m| object(m)).collect::<String>());
+        for (name, old, new, found) in [
+            ("same name", &["{name: a}"][..], "{name: a}", true),
+            ("other name", &["{name: a}"], "{name: b}", false),
+            ("namespace left out", &["{name: a, namespace: x}"], "{name: a}", true),
+            (
+                "namespace left out, two candidates",
+                &["{name: a, namespace: x}", "{name: a, namespace: y}"],
+                "{name: a}",
+                false,
+            ),
+            (
+                "exact namespace",
+                &["{name: a, namespace: x}", "{name: a, namespace: y}"],
+                "{name: a, namespace: y}",
+                true,
+            ),
+            ("other namespace", &["{name: a, namespace: x}"], "{name: a, namespace: y}", false),
+            ("generated names", &["{generateName: a-}"], "{generateName: a-}", false),
+        ] {
+            let new = documents(&object(new))[0].tree.to_value();
+            assert_eq!(Previous::new(&stored(old)).of(&new).is_some(), found, "{name}");
+        }
+    }
+
     #[test]
     fn texts_of_paths_find_their_line() {
-        let text = "spec:\n  labels:\n    a/b.c: x\n  list:\n  - key: a\n  - key: b\n".to_owned();
-        let (documents, _) = parse(&Source { name: "f".into(), text });
+        let documents = documents("spec:\n  labels:\n    a/b.c: x\n  list:\n  - key: a\n  - key: b\n");
         let tree = &documents[0].tree;
         for (text, line) in [
             ("", 1),
