@@ -17,7 +17,7 @@ build: cargo ## release builds of karpenter and karpenter-controller
 	$(CARGO) build --release --bin karpenter --bin karpenter-controller
 	@echo 'built $(CARGO_TARGET_DIR)/release/karpenter and $(CARGO_TARGET_DIR)/release/karpenter-controller'
 
-# The programs first: a missing tool is said before the long builds. The tests run all, also after a failure.
+# Fast to slow. All tests run, also after a failure, and print their results as cargo does.
 test: lint control-plane ## format, clippy, tidy, then unit, doc and control plane tests
 	$(CARGO) test --workspace --no-fail-fast
 
