@@ -8,6 +8,7 @@ pub mod convert;
 pub mod crd;
 pub mod hash;
 pub mod kinds;
+pub mod legacy;
 pub mod names;
 pub mod settings;
 pub mod validation;

@@ -142,6 +142,13 @@ pub fn node_overlay(spec: &NodeOverlaySpec, policy: &LabelPolicy) -> Validation 
     found
 }
 
+/// Problems of two lists of taints below `field`, for conversion.
+pub(crate) fn taint_problems(field: &str, given: [&Option<Vec<Taint>>; 2]) -> Vec<Problem> {
+    let mut found = Validation::default();
+    taints(&mut found, field, given);
+    found.errors
+}
+
 fn all_requirements(
     found: &mut Validation,
     field: &str,

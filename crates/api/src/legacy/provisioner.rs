@@ -1,0 +1,181 @@
+//! Provisioner becomes NodePool (API-312 … API-328).
+
+use serde_json::Value;
+
+use super::classes::{ClassUse, PoolDraft};
+use super::findings::Report;
+use super::{Options, kubelet, labels, metadata, template, typed};
+use crate::kinds::awsnodetemplate::AWSNodeTemplateSpec;
+use crate::kinds::nodepool::{Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, NodePoolSpec, TemplateMetadata};
+use crate::kinds::provisioner::ProvisionerSpec;
+use crate::kinds::{NodeClassRef, Requirement};
+use crate::names::aws;
+use crate::validation;
+use crate::values::NillableDurationText;
+
+/// Members that the inline `provider` never had.
+const TEMPLATE_ONLY: [&str; 3] = ["amiSelector", "userData", "detailedMonitoring"];
+
+pub(super) fn read(object: &Value, options: &Options, report: &mut Report<'_>) -> Option<PoolDraft> {
+    let metadata = metadata::kept(object, report)?;
+    let name = metadata.name.clone().unwrap_or_default();
+    let given: ProvisionerSpec = typed(&object["spec"], "spec", report)?;
+    let class = class_use(&given, options, report);
+    let kubelet = given.kubelet_configuration.clone();
+    let kubelet = kubelet.and_then(|kubelet| kubelet::converted(kubelet, "spec.kubeletConfiguration", report));
+    let class_name = match &class {
+        Some(ClassUse::Named(name)) => name.clone(),
+        _ => name,
+    };
+    let spec = pool_spec(given, class_name, options, report);
+    let draft = PoolDraft { metadata, spec, class: class?, kubelet, kubelet_field: "spec.kubeletConfiguration" };
+    report.unless_failed(draft)
+}
+
+fn class_use(given: &ProvisionerSpec, options: &Options, report: &mut Report<'_>) -> Option<ClassUse> {
+    match (&given.provider, &given.provider_ref) {
+        (Some(_), Some(_)) => {
+            report.error("spec.provider", "cannot be combined with providerRef");
+            None
+        }
+        (None, None) => {
+            report.error("spec.providerRef", "is required when there is no provider");
+            None
+        }
+        (None, Some(reference)) => {
+            if let Some(kind) = reference.kind.as_deref().filter(|kind| *kind != "AWSNodeTemplate") {
+                report.error("spec.providerRef.kind", format!("{kind:?} cannot be converted, only AWSNodeTemplate"));
+            }
+            let name = reference.name.clone().filter(|name| !name.is_empty());
+            if name.is_none() {
+                report.error("spec.providerRef.name", "is missing");
+            }
+            name.map(ClassUse::Named)
+        }
+        (Some(provider), None) => {
+            for name in TEMPLATE_ONLY.into_iter().filter(|name| provider.contains_key(*name)) {
+                report.error(format!("spec.provider.{name}"), "is known to AWSNodeTemplate only");
+            }
+            let provider: AWSNodeTemplateSpec = typed(&Value::Object(provider.clone()), "spec.provider", report)?;
+            Some(ClassUse::Inline(Box::new(template::class_spec(provider, "spec.provider", options, report))))
+        }
+    }
+}
+
+fn pool_spec(given: ProvisionerSpec, class_name: String, options: &Options, report: &mut Report<'_>) -> NodePoolSpec {
+    check_labels(&given, report);
+    for problem in validation::taint_problems("spec", [&given.taints, &given.startup_taints]) {
+        report.error(problem.field, problem.issue.to_string());
+    }
+    check_limits(&given, report);
+    let disruption = disruption(&given, report);
+    let expire_after = expire_after(&given, report);
+    report.warn(
+        "spec",
+        "v1 disrupts at most 10% of the nodes of a pool at once unless spec.disruption.budgets says more",
+    );
+    let requirements: Vec<Requirement> = given.requirements.into_iter().flatten().map(Into::into).collect();
+    let mut requirements = labels::kept_requirements(requirements, "spec.requirements", report);
+    let template_labels = given.labels.map(|all| labels::kept_labels(all, "spec.labels", report));
+    if options.requirement_defaults {
+        labels::add_defaults(&mut requirements, template_labels.as_ref());
+    }
+    let annotations = given.annotations.map(|all| metadata::renamed_annotations(all, "spec.annotations", report));
+    let metadata = TemplateMetadata { labels: template_labels, annotations };
+    NodePoolSpec {
+        template: NodeClaimTemplate {
+            metadata: (metadata != TemplateMetadata::default()).then_some(metadata),
+            spec: NodeClaimTemplateSpec {
+                taints: given.taints,
+                startup_taints: given.startup_taints,
+                requirements,
+                node_class_ref: NodeClassRef {
+                    group: aws::GROUP.to_owned(),
+                    kind: aws::NODE_CLASS_KIND.to_owned(),
+                    name: class_name,
+                },
+                termination_grace_period: None,
+                expire_after: Some(expire_after),
+            },
+        },
+        disruption: Some(disruption),
+        limits: given.limits.and_then(|limits| limits.resources),
+        weight: given.weight,
+        replicas: None,
+    }
+}
+
+fn check_labels(given: &ProvisionerSpec, report: &mut Report<'_>) {
+    let kept =
+        |key: &String| *key != crate::names::legacy::PROVISIONER_NAME && *key != crate::names::legacy::INSTANCE_PODS;
+    for (key, value) in given.labels.iter().flatten().filter(|(key, _)| kept(key)) {
+        let field = format!("spec.labels[{key}]");
+        if let Err(error) = validation::qualified_name(key) {
+            report.error(&field, format!("key {error}"));
+        }
+        if let Err(error) = validation::label_value(value) {
+            report.error(&field, format!("value {value:?} {error}"));
+        }
+        labels::check_v1alpha5(key, &field, report);
+    }
+    for (at, requirement) in given.requirements.iter().flatten().enumerate().filter(|(_, one)| kept(&one.key)) {
+        labels::check_v1alpha5(&requirement.key, &format!("spec.requirements[{at}].key"), report);
+    }
+}
+
+fn check_limits(given: &ProvisionerSpec, report: &mut Report<'_>) {
+    let limits = given.limits.as_ref().and_then(|limits| limits.resources.as_ref());
+    for (name, quantity) in limits.into_iter().flatten() {
+        if let Err(error) = quantity.parse() {
+            report.error(format!("spec.limits.resources[{name}]"), error.to_string());
+        }
+    }
+    if given.weight.is_some_and(|weight| !(1..=100).contains(&weight)) {
+        report.error("spec.weight", "must be between 1 and 100");
+    }
+}
+
+fn disruption(given: &ProvisionerSpec, report: &mut Report<'_>) -> Disruption {
+    let consolidation = given.consolidation.as_ref().and_then(|consolidation| consolidation.enabled).unwrap_or(false);
+    let (policy, after) = match given.ttl_seconds_after_empty {
+        Some(_) if consolidation => {
+            report.error("spec.ttlSecondsAfterEmpty", "cannot be combined with consolidation.enabled");
+            return Disruption::default();
+        }
+        Some(seconds) if seconds < 0 => {
+            report.error("spec.ttlSecondsAfterEmpty", "must not be negative");
+            return Disruption::default();
+        }
+        Some(seconds) => {
+            let message = "v1 counts from the last pod that came or went, not from when the node was seen empty";
+            report.warn("spec.ttlSecondsAfterEmpty", message);
+            ("WhenEmpty", format!("{seconds}s"))
+        }
+        None if consolidation => ("WhenEmptyOrUnderutilized", "0s".to_owned()),
+        None => ("WhenEmpty", NillableDurationText::NEVER.to_owned()),
+    };
+    Disruption {
+        consolidate_after: Some(NillableDurationText(after)),
+        consolidation_policy: Some(policy.to_owned()),
+        budgets: None,
+    }
+}
+
+/// Never must be explicit: what is left out means 720h in v1.
+fn expire_after(given: &ProvisionerSpec, report: &mut Report<'_>) -> NillableDurationText {
+    const FIELD: &str = "spec.ttlSecondsUntilExpired";
+    match given.ttl_seconds_until_expired {
+        None => NillableDurationText::never(),
+        Some(seconds) if seconds < 0 => {
+            report.error(FIELD, "must not be negative");
+            NillableDurationText::never()
+        }
+        Some(seconds) => {
+            if seconds == 0 {
+                report.warn(FIELD, "0 lets every node expire at once");
+            }
+            report.warn(FIELD, "expiry is forceful in v1: no replacement first, no budgets");
+            NillableDurationText(format!("{seconds}s"))
+        }
+    }
+}
