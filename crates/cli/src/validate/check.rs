@@ -240,20 +240,20 @@ mod tests {
         for (name, old, new, found) in [
             ("same name", &["{name: a}"][..], "{name: a}", true),
             ("other name", &["{name: a}"], "{name: b}", false),
-            ("namespace left out", &["{name: a, namespace: x}"], "{name: a}", true),
+            ("namespace left out", &["{name: a, namespace: here}"], "{name: a}", true),
             (
                 "namespace left out, two candidates",
-                &["{name: a, namespace: x}", "{name: a, namespace: y}"],
+                &["{name: a, namespace: here}", "{name: a, namespace: there}"],
                 "{name: a}",
                 false,
             ),
             (
                 "exact namespace",
-                &["{name: a, namespace: x}", "{name: a, namespace: y}"],
-                "{name: a, namespace: y}",
+                &["{name: a, namespace: here}", "{name: a, namespace: there}"],
+                "{name: a, namespace: there}",
                 true,
             ),
-            ("other namespace", &["{name: a, namespace: x}"], "{name: a, namespace: y}", false),
+            ("other namespace", &["{name: a, namespace: here}"], "{name: a, namespace: there}", false),
             ("generated names", &["{generateName: a-}"], "{generateName: a-}", false),
         ] {
             let new = documents(&object(new))[0].tree.to_value();
