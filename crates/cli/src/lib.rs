@@ -3,6 +3,7 @@
 //! Every command writes results to `out` and everything about the run itself to `err`, and returns an exit code: 0 when
 //! all is well, [`EXIT_FINDINGS`], or [`EXIT_UNREADABLE`] (clap uses the same number for wrong usage).
 
+mod convert;
 mod crds;
 mod manifests;
 mod validate;
@@ -34,6 +35,8 @@ enum Command {
     Crds(crds::Args),
     /// Check manifests against the schemas and rules that the API server would apply
     Validate(validate::Args),
+    /// Turn Provisioners, AWSNodeTemplates and v1beta1 manifests into v1
+    Convert(convert::Args),
 }
 
 impl Cli {
@@ -42,6 +45,7 @@ impl Cli {
         match &self.command {
             Command::Crds(args) => crds::run(args, out, err),
             Command::Validate(args) => validate::run(args, input, out, err),
+            Command::Convert(args) => convert::run(args, input, out, err),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The built binary, as a user meets it.
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy takes for product code
 
+mod convert;
 mod crds;
 mod fuzz;
 mod input;
