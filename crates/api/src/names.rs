@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(node_class_label(aws::GROUP, "EC2NodeClass"), aws::NODE_CLASS_LABEL);
     }
 
-    /// API-125, API-130, API-131, API-141, API-146, API-151, V15-9, V15-11, AWS-3, AWS-4: the names themselves are the contract.
+    /// API-125, API-127, API-130, API-131, API-141, API-146, API-151, V15-9, V15-11, AWS-3, AWS-4: the names themselves are the contract.
     #[test]
     fn names_are_spelled_as_published() {
         for (ours, published) in [
@@ -89,8 +89,37 @@ mod tests {
         ] {
             assert_eq!(ours, published);
         }
+        assert_eq!(labels::EXCLUDED_BY, "karpenter");
         assert_eq!(WELL_KNOWN_RESOURCES, ["cpu", "memory", "ephemeral-storage", "pods"]);
         assert_eq!(RESOURCE_NODES, "nodes");
         assert_eq!(ARCHITECTURES, ["amd64", "arm64"]);
+    }
+
+    /// V15-10, API-141: the annotations we know, each once; the reserved provider key is not among them any more.
+    #[test]
+    fn annotations_are_known_once() {
+        let mut known = annotations::ALL.to_vec();
+        known.sort_unstable();
+        known.dedup();
+        assert_eq!(known.len(), annotations::ALL.len());
+        assert!(!known.contains(&"compatibility.karpenter.sh/provider"));
+        assert!(known.contains(&annotations::REBOOT_PRE_BOOT_ID));
+    }
+
+    /// AWS-25: resources that the scheduler knows on AWS, five of them well-known.
+    #[test]
+    fn aws_resources() {
+        let (well_known, others) = aws::RESOURCES.split_at(aws::WELL_KNOWN_RESOURCES);
+        let want = [
+            "vpc.amazonaws.com/pod-eni",
+            "aws.amazon.com/neuron",
+            "aws.amazon.com/neuroncore",
+            "habana.ai/gaudi",
+            "vpc.amazonaws.com/efa",
+        ];
+        assert_eq!(well_known, want);
+        let want =
+            ["nvidia.com/gpu", "amd.com/gpu", "vpc.amazonaws.com/PrivateIPv4Address", "eks.amazonaws.com/nip-slots"];
+        assert_eq!(others, want);
     }
 }

@@ -29,6 +29,26 @@ pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
 /// Go duration; `0s` = no drain, absent = unbounded drain.
 pub const REBOOT_TERMINATION_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
 
+/// Every annotation of the core.
+pub const ALL: [&str; 16] = [
+    DO_NOT_DISRUPT,
+    DO_NOT_REPAIR,
+    DISRUPTION_COST,
+    POD_DELETION_COST,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
+    TERMINATION_TIMESTAMP,
+    MIN_VALUES_RELAXED,
+    REQUESTED_DRA_DRIVERS,
+    PRICE_OVERLAY_APPLIED,
+    CAPACITY_OVERLAY_APPLIED,
+    BUFFER_FAKE_POD,
+    BUFFER_NAME,
+    BUFFER_NAMESPACE,
+    REBOOT_PRE_BOOT_ID,
+    REBOOT_TERMINATION_GRACE_PERIOD,
+];
+
 /// Whether a pod's annotations mark it as a virtual pod of a capacity buffer (API-142).
 pub fn is_virtual_pod<'a>(mut annotation: impl FnMut(&str) -> Option<&'a str>) -> bool {
     annotation(BUFFER_FAKE_POD) == Some("true")

@@ -284,6 +284,23 @@ fn kubelet_settings_split_classes() {
     assert!(warnings.contains(&"Provisioner/b spec.kubeletConfiguration: differs from that of another pool with class t; moved to class t-b".to_owned()));
 }
 
+/// API-329, API-330: every kubelet setting keeps its name but the container runtime, which goes.
+#[test]
+fn kubelet_settings_keep_their_names() {
+    let provisioner = &documents(include_str!("../../kinds/tests/provisioner.yaml"))[0];
+    let mut given = provisioner["spec"]["kubeletConfiguration"].clone();
+    let mut inline =
+        json!({ "apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": { "name": "p" } });
+    inline["spec"] = json!({ "kubeletConfiguration": given, "providerRef": { "name": "t" } });
+    let class = documents(&template(""));
+    let outcome = convert(&[class[0].clone(), inline], &Options::default());
+    given.as_object_mut().unwrap().remove("containerRuntime");
+    assert_eq!(given.as_object().unwrap().len(), 12);
+    // Reserved resources are text in v1.
+    given["systemReserved"]["cpu"] = json!("1");
+    assert_eq!(only(&outcome, "EC2NodeClass")["spec"]["kubelet"], given);
+}
+
 /// API-332: settings for a class that is not there are not lost silently; names never collide.
 #[test]
 fn classes_elsewhere_and_names() {
