@@ -1,0 +1,1 @@
+//! The kinds that are served, as clients ask for them.

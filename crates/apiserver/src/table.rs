@@ -1,0 +1,1 @@
+//! Tables, which `kubectl get` prints.
