@@ -25,6 +25,7 @@ lint: cargo ## format check, clippy with warnings as errors, repository checks
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask tidy
+	$(CARGO) xtask spec-coverage --check
 
 fmt: cargo ## format the code
 	cargo fmt --all

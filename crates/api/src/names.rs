@@ -90,6 +90,12 @@ mod tests {
             assert_eq!(ours, published);
         }
         assert_eq!(labels::EXCLUDED_BY, "karpenter");
+        // API-127: what a node that is about to go says to load balancers.
+        assert_eq!(labels::EXCLUDED_BY, "karpenter");
+        // AWS-25: the first five count as well-known.
+        let well_known = &aws::RESOURCES[..aws::WELL_KNOWN_RESOURCES];
+        assert_eq!(well_known.last(), Some(&"vpc.amazonaws.com/efa"));
+        assert!(aws::RESOURCES.contains(&"nvidia.com/gpu") && !well_known.contains(&"nvidia.com/gpu"));
         assert_eq!(WELL_KNOWN_RESOURCES, ["cpu", "memory", "ephemeral-storage", "pods"]);
         assert_eq!(RESOURCE_NODES, "nodes");
         assert_eq!(ARCHITECTURES, ["amd64", "arm64"]);

@@ -74,3 +74,55 @@ impl PoolView {
 pub fn by_precedence(a: &PoolView, b: &PoolView) -> std::cmp::Ordering {
     b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budgets;
+
+    fn pool(name: &str, weight: u32) -> PoolView {
+        PoolView {
+            name: name.into(),
+            uid: String::new(),
+            deleting: false,
+            ready: true,
+            weight,
+            limits: Resources::new(),
+            replicas: None,
+            node_class: NodeClassRef { group: "g".into(), kind: "Kind".into(), name: "n".into() },
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            requirements: Requirements::new(),
+            taints: vec![],
+            startup_taints: vec![],
+            expire_after: NillableDuration::Never,
+            termination_grace_period: None,
+            budgets: Budgets::Parsed(vec![]),
+            hash: None,
+        }
+    }
+
+    /// API-52: weight first, then the later name.
+    #[test]
+    fn precedence() {
+        let mut pools = [pool("a", 0), pool("b", 0), pool("c", 100), pool("d", 1)];
+        pools.sort_by(by_precedence);
+        assert_eq!(pools.map(|pool| pool.name), ["c", "d", "b", "a"]);
+    }
+
+    /// API-53, API-58, SCH-22: static, deleted and unready pools take no part.
+    #[test]
+    fn schedulable_pools() {
+        let ready = pool("a", 0);
+        assert!(ready.is_schedulable());
+        assert!(!PoolView { replicas: Some(0), ..ready.clone() }.is_schedulable());
+        assert!(!PoolView { ready: false, ..ready.clone() }.is_schedulable());
+        assert!(!PoolView { deleting: true, ..ready }.is_schedulable());
+    }
+
+    /// API-126.
+    #[test]
+    fn class_label() {
+        assert_eq!(pool("a", 0).node_class.label_key(), "g/kind");
+    }
+}

@@ -169,6 +169,16 @@ fn pools_are_understood() {
     assert!(view.hash.is_some());
 }
 
+/// V15-10: the annotation that once was reserved is one like any other.
+#[test]
+fn a_formerly_reserved_annotation_is_kept() {
+    let mut object = pool_object();
+    object["spec"]["template"]["metadata"]["annotations"] = json!({"compatibility.karpenter.sh/provider": "x"});
+    let converted = pool(&read::<NodePool>(object), &LabelRules::core());
+    assert_eq!(problems(&converted), [""; 0]);
+    assert_eq!(converted.view.annotations["compatibility.karpenter.sh/provider"], "x");
+}
+
 /// A pool that cannot be understood is not used, and a broken budget blocks (API-50); the rest is read.
 #[test]
 fn malformed_pool_fields_fail_safe() {

@@ -176,3 +176,25 @@ async fn a_pending_pod_gets_a_node_and_both_go_again() {
         .await;
     assert!(controller.ensure_running().is_ok());
 }
+
+/// The manifests of the README give their pods a node, as it says.
+#[tokio::test]
+async fn the_readme_example_works() {
+    let control_plane = ControlPlane::builder().scheduler().controller_manager().kwok().start().await.unwrap();
+    let crds = crd::all().into_iter().map(|crd| serde_json::from_value(crd).unwrap());
+    control_plane.apply_crds(crds).await.unwrap();
+    let cluster = Cluster::new(&control_plane.client());
+    let mut controller = start(&control_plane);
+    let example = include_str!("../../../../docs/examples/kwok.yaml");
+    let applied = control_plane.kubectl_with_input(["apply", "-f", "-"], example).await.unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    wait("three pods run", &mut controller, async || {
+        let pods = cluster.pods.list(&ListParams::default()).await?.items;
+        let running = |pod: &&Pod| pod.status.iter().any(|status| status.phase.as_deref() == Some("Running"));
+        Ok((pods.iter().filter(running).count() == 3).then_some(()))
+    })
+    .await;
+    assert_eq!(cluster.counts().await.unwrap(), (1, 1), "they share one node");
+    let claims = cluster.claims.list(&ListParams::default()).await.unwrap();
+    assert_eq!(claims.items[0].labels()["node.kubernetes.io/instance-type"], "c-8x-amd64-linux");
+}
