@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use karpenter_api::names::{LabelPolicy, kwok};
-use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Price};
+use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Operator, Requirement, Requirements};
@@ -135,7 +135,14 @@ fn instance_type(entry: &TypeEntry, rules: &LabelRules) -> Result<InstanceType, 
             Requirement::any_of(key, values)
         });
     }
-    Ok(InstanceType { name: entry.name.clone(), requirements, offerings, capacity, overhead: overhead() })
+    Ok(InstanceType {
+        name: entry.name.clone(),
+        requirements,
+        offerings,
+        capacity,
+        overhead: overhead(),
+        attachment_limits: BTreeMap::new(),
+    })
 }
 
 fn parse_offering(entry: &OfferingEntry, rules: &LabelRules) -> Result<Offering, String> {
@@ -157,6 +164,7 @@ fn parse_offering(entry: &OfferingEntry, rules: &LabelRules) -> Result<Offering,
         // All offerings of the file are taken as available (API-287).
         available: true,
         reservation_capacity: entry.reservation_capacity,
+        overrides: Overrides::default(),
     })
 }
 

@@ -8,14 +8,15 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::convert;
 use karpenter_api::kinds::{ConditionStatus, KWOKNodeClass, NodeClaim};
 use karpenter_api::names::{LabelPolicy, conditions, kwok};
-use karpenter_model::claim::ClaimView;
+use karpenter_model::claim::{ClaimView, Status};
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pool::PoolView;
 use karpenter_platform::{
-    CallError, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError, NodeClassKind,
+    CallError, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError, NodeClassKind, RebootError,
+    RepairAction, RepairPolicy,
 };
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
 use crate::catalogue::Catalogue;
@@ -74,7 +75,7 @@ impl KwokProvider {
             .iter()
             .filter(|known| named.has(&known.name) && claim.requests.fits(&known.allocatable()))
             .filter_map(|known| {
-                Some((known, *known.usable_offerings(&claim.requirements, self.policy.rules()).first()?))
+                Some((known, *known.launchable_offerings(&claim.requirements, self.policy.rules()).first()?))
             })
             .min_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
         cheapest.ok_or_else(|| {
@@ -163,6 +164,38 @@ impl CloudProvider for KwokProvider {
 
     async fn instance_types(&self, _pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
         Ok(self.types.clone())
+    }
+
+    /// V15-120.
+    fn repair_policies(&self) -> Vec<RepairPolicy> {
+        let policy = |condition: (&str, Status), expression: &str, toleration, grace, action| RepairPolicy {
+            condition_type: condition.0.to_owned(),
+            condition_status: condition.1,
+            reason_expression: expression.to_owned(),
+            toleration,
+            termination_grace_period: Some(grace),
+            priority: 0,
+            action,
+        };
+        let (seconds, minutes) = (Duration::from_secs, Duration::from_mins);
+        let (replace, reboot) = (RepairAction::ReplaceNode, RepairAction::RebootNode);
+        vec![
+            policy(("Ready", Status::False), "", minutes(10), Duration::ZERO, replace),
+            policy(("Ready", Status::Unknown), ".*", minutes(10), Duration::ZERO, replace),
+            policy(("KWOKUnhealthy", Status::True), ".*", seconds(30), seconds(45), replace),
+            policy(("KWOKRebootRequired", Status::True), ".*", seconds(30), minutes(1), reboot),
+        ]
+    }
+
+    /// There is no machine: a new boot ID is all there is to see of a reboot, and it follows from the operation, so that
+    /// one operation reboots once (V15-121).
+    async fn reboot(&self, claim: &ClaimView, operation_id: &str) -> Result<(), RebootError> {
+        let unnamed = || CallError::new("reboot", format!("nodeclaim {} has no node yet", claim.name));
+        let name = claim.node_name.as_deref().ok_or_else(unnamed)?;
+        let patch = serde_json::json!({"status": {"nodeInfo": {"bootID": format!("kwok-{operation_id}")}}});
+        let patched = self.nodes().patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.map_err(|error| CallError::new("patch Node", error))?;
+        Ok(())
     }
 }
 

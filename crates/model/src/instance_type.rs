@@ -1,5 +1,6 @@
 //! What a cloud offers: instance types and their purchasable variants.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::labels::{self, LabelRules};
@@ -52,9 +53,20 @@ impl fmt::Display for Price {
 pub struct Offering {
     pub requirements: Requirements,
     pub price: Price,
+    /// The provider would sell it at all: it exists, is healthy, and nobody was just refused it. A reservation that is
+    /// healthy but full stays available (V15-82); whether one can be had right now is [`Offering::is_launchable`].
     pub available: bool,
     /// Instances left in the reservation; `None` for offerings that are not reserved.
     pub reservation_capacity: Option<u32>,
+    pub overrides: Overrides,
+}
+
+/// Where an offering differs from its type: these keys replace or add to the type's (API-262).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Overrides {
+    pub capacity: Resources,
+    /// Of the total overhead, whichever of its three lists a key comes from.
+    pub overhead: Resources,
 }
 
 impl Offering {
@@ -64,6 +76,11 @@ impl Offering {
 
     pub fn capacity_type(&self) -> Option<&str> {
         self.requirements.get(labels::CAPACITY_TYPE).and_then(Requirement::single_value)
+    }
+
+    /// An instance could be had from it now: it is available and, if reserved, not full (V15-82).
+    pub fn is_launchable(&self) -> bool {
+        self.available && self.reservation_capacity != Some(0)
     }
 
     /// API-267: what the claim asks of well-known keys that it leaves open is up to the offering.
@@ -97,21 +114,62 @@ pub struct InstanceType {
     pub offerings: Vec<Offering>,
     pub capacity: Resources,
     pub overhead: Overhead,
+    /// How many volumes a node of this type can attach, by CSI driver; a driver not named here is not limited (V15-101).
+    pub attachment_limits: BTreeMap<String, u32>,
+}
+
+/// Available offerings that leave pods the same resources (API-263).
+#[derive(Debug, Clone, PartialEq)]
+pub struct AllocatableGroup<'a> {
+    pub allocatable: Resources,
+    pub offerings: Vec<&'a Offering>,
 }
 
 impl InstanceType {
-    /// Capacity less overhead, and memory less the huge pages carved out of it (API-260).
+    /// Capacity less overhead, and memory less the huge pages carved out of it (API-260). Overrides of offerings are not
+    /// in it; see [`InstanceType::allocatable_with`].
     pub fn allocatable(&self) -> Resources {
-        let mut allocatable = self.capacity.clone();
-        allocatable.subtract(&self.overhead.total());
+        self.allocatable_with(&Overrides::default())
+    }
+
+    /// What pods can have on an instance of an offering with these overrides (API-262).
+    pub fn allocatable_with(&self, overrides: &Overrides) -> Resources {
+        let capacity = self.capacity_with(overrides);
+        let mut overhead = self.overhead.total();
+        replace_keys(&mut overhead, &overrides.overhead);
+        let mut allocatable = capacity.clone();
+        allocatable.subtract(&overhead);
         let huge: Quantity =
-            self.capacity.iter().filter(|(name, _)| name.starts_with(HUGEPAGES_PREFIX)).map(|(_, amount)| amount).sum();
+            capacity.iter().filter(|(name, _)| name.starts_with(HUGEPAGES_PREFIX)).map(|(_, amount)| amount).sum();
         if !huge.is_zero()
             && let Some(memory) = allocatable.get(MEMORY)
         {
             allocatable.set(MEMORY, (memory - huge).max(Quantity::ZERO));
         }
         allocatable
+    }
+
+    pub fn capacity_with(&self, overrides: &Overrides) -> Resources {
+        let mut capacity = self.capacity.clone();
+        replace_keys(&mut capacity, &overrides.capacity);
+        capacity
+    }
+
+    /// Available offerings grouped by what they leave for pods. The first group is the one without overrides, even when
+    /// it is empty; the others come in the order of their first offering (API-263).
+    pub fn allocatable_groups(&self) -> Vec<AllocatableGroup<'_>> {
+        let none = Overrides::default();
+        let mut groups: Vec<(&Overrides, Vec<&Offering>)> = vec![(&none, Vec::new())];
+        for offering in self.offerings.iter().filter(|offering| offering.available) {
+            match groups.iter_mut().find(|(overrides, _)| **overrides == offering.overrides) {
+                Some((_, offerings)) => offerings.push(offering),
+                None => groups.push((&offering.overrides, vec![offering])),
+            }
+        }
+        groups
+            .into_iter()
+            .map(|(overrides, offerings)| AllocatableGroup { allocatable: self.allocatable_with(overrides), offerings })
+            .collect()
     }
 
     /// Available offerings that the claim could be given, cheapest first; equal prices by zone and capacity type.
@@ -125,91 +183,45 @@ impl InstanceType {
         usable
     }
 
+    /// Like [`InstanceType::usable_offerings`], without reservations that are full (V15-83).
+    pub fn launchable_offerings(&self, asked: &Requirements, rules: &LabelRules) -> Vec<&Offering> {
+        let mut launchable = self.usable_offerings(asked, rules);
+        launchable.retain(|offering| offering.is_launchable());
+        launchable
+    }
+
     /// The sort key of API-273: the lowest price the claim could get, or [`Price::MAX`] when it can get none.
     pub fn cheapest_price(&self, asked: &Requirements, rules: &LabelRules) -> Price {
-        self.usable_offerings(asked, rules).first().map_or(Price::MAX, |offering| offering.price)
+        self.launchable_offerings(asked, rules).first().map_or(Price::MAX, |offering| offering.price)
+    }
+
+    /// The most a launch could cost: of the first capacity type in the order reserved, spot, on-demand that can be
+    /// launched, the highest price (API-271); [`Price::MAX`] when nothing can be launched.
+    pub fn worst_launch_price(&self, asked: &Requirements, rules: &LabelRules) -> Price {
+        let launchable = self.launchable_offerings(asked, rules);
+        [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND]
+            .iter()
+            .find_map(|capacity_type| {
+                let of_type = launchable.iter().filter(|offering| offering.capacity_type() == Some(*capacity_type));
+                of_type.map(|offering| offering.price).max()
+            })
+            .unwrap_or(Price::MAX)
+    }
+
+    /// The price of a node that runs in this zone with this capacity type, whether or not another one could be had
+    /// (API-272); `None` when it is not on offer.
+    pub fn running_price(&self, zone: &str, capacity_type: &str) -> Option<Price> {
+        let same =
+            |offering: &&Offering| offering.zone() == Some(zone) && offering.capacity_type() == Some(capacity_type);
+        self.offerings.iter().find(same).map(|offering| offering.price)
+    }
+}
+
+fn replace_keys(amounts: &mut Resources, replacements: &Resources) {
+    for (name, amount) in replacements.iter() {
+        amounts.set(name, amount);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn offering(zone: &str, capacity_type: &str, price: f64, available: bool) -> Offering {
-        Offering {
-            requirements: [
-                Requirement::any_of(labels::ZONE, [zone]),
-                Requirement::any_of(labels::CAPACITY_TYPE, [capacity_type]),
-            ]
-            .into_iter()
-            .collect(),
-            price: Price::new(price).unwrap(),
-            available,
-            reservation_capacity: None,
-        }
-    }
-
-    fn resources(entries: &[(&str, &str)]) -> Resources {
-        entries.iter().map(|(name, amount)| (name.to_string(), amount.parse().unwrap())).collect()
-    }
-
-    /// API-259, API-260, SCH-68: overhead keys absent from the capacity are dropped, huge pages come out of memory.
-    #[test]
-    fn allocatable_arithmetic() {
-        let mut large = InstanceType {
-            name: "large".to_owned(),
-            requirements: Requirements::new(),
-            offerings: vec![],
-            capacity: resources(&[("cpu", "4"), ("memory", "8Gi"), ("hugepages-2Mi", "1Gi")]),
-            overhead: Overhead {
-                kube_reserved: resources(&[("cpu", "100m"), ("pid", "5")]),
-                system_reserved: resources(&[("cpu", "50m")]),
-                eviction_threshold: resources(&[("memory", "100Mi")]),
-            },
-        };
-        assert_eq!(large.allocatable(), resources(&[("cpu", "3850m"), ("memory", "7068Mi"), ("hugepages-2Mi", "1Gi")]));
-        large.capacity.set("hugepages-2Mi", "100Gi".parse().unwrap());
-        assert_eq!(large.allocatable().amount("memory"), Quantity::ZERO);
-    }
-
-    /// API-267, API-270, API-273: only available and compatible offerings, cheapest first.
-    #[test]
-    fn usable_offerings_are_sorted() {
-        let rules = LabelRules::core();
-        let small = InstanceType {
-            name: "small".to_owned(),
-            requirements: Requirements::new(),
-            offerings: vec![
-                offering("b", "on-demand", 0.2, true),
-                offering("b", "spot", 0.1, true),
-                offering("a", "spot", 0.1, true),
-                offering("c", "spot", 0.01, false),
-            ],
-            capacity: Resources::new(),
-            overhead: Overhead::default(),
-        };
-        let shown = |asked: &Requirements| -> Vec<String> {
-            small
-                .usable_offerings(asked, &rules)
-                .iter()
-                .map(|o| format!("{}/{}", o.zone().unwrap(), o.capacity_type().unwrap()))
-                .collect()
-        };
-        assert_eq!(shown(&Requirements::new()), ["a/spot", "b/spot", "b/on-demand"]);
-        let on_demand = Requirements::from_iter([Requirement::any_of(labels::CAPACITY_TYPE, ["on-demand"])]);
-        assert_eq!(shown(&on_demand), ["b/on-demand"]);
-        assert_eq!(small.cheapest_price(&on_demand, &rules).to_string(), "0.200000");
-        let elsewhere = Requirements::from_iter([Requirement::any_of(labels::ZONE, ["z"])]);
-        assert_eq!(small.cheapest_price(&elsewhere, &rules), Price::MAX);
-    }
-
-    /// API-268: prices are numbers of zero or more.
-    #[test]
-    fn prices() {
-        for bad in [-0.1, f64::NAN, f64::INFINITY] {
-            assert!(Price::new(bad).is_err());
-        }
-        assert_eq!(Price::new(-0.0).unwrap(), Price::ZERO);
-        assert!(Price::ZERO < Price::new(0.1).unwrap());
-    }
-}
+mod tests;

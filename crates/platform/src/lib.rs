@@ -1,12 +1,20 @@
 //! The seam between decisions and the outside world: clouds and clocks.
 //!
 //! [`CloudProvider`] is what `kwok` and every real cloud fill; its error types say how the controller reacts, so that the
-//! reaction is written once. It speaks in `model` values only: no Kubernetes types, no SDK.
+//! reaction is written once. The module `contract` is the suite that every provider passes.
+//! It speaks in `model` values only: no Kubernetes types, no SDK.
 
 mod clock;
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
+mod hooks;
 mod provider;
+mod repair;
 
 pub use clock::{Clock, SystemClock, TokioClock};
+pub use hooks::{HookOutcome, HookState, RegistrationHook, check_hooks};
 pub use provider::{
-    BoxError, CallError, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError, NodeClassKind, Remedy,
+    BoxError, CallError, CloudProvider, CreateError, DriftReason, DriftReasonError, Instance, InstanceError,
+    InstanceTypesError, NodeClassKind, RebootError, Remedy, ReservationLabels,
 };
+pub use repair::{RepairAction, RepairPolicies, RepairPolicy, RepairViolation, RepairViolations};

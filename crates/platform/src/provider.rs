@@ -11,6 +11,8 @@ use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
 use karpenter_model::resources::Resources;
 
+use crate::{RegistrationHook, RepairPolicy};
+
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A kind of node class that a provider reads, with what is needed to find its objects.
@@ -45,6 +47,10 @@ pub enum Remedy {
     Backoff,
     /// What was to be removed is gone: success.
     AlreadyGone,
+    /// Do without this pool for now; it is looked at again on the next pass by itself.
+    SkipPool,
+    /// Trying again cannot help.
+    GiveUp,
 }
 
 /// A call that failed for a reason the controller cannot act on, but may be tried again.
@@ -108,8 +114,80 @@ impl InstanceError {
 pub enum InstanceTypesError {
     #[error("NodeClassRef not ready, {0}")]
     NodeClassNotReady(String),
+    /// The overlays of the pool have not been looked at yet. Quiet while provisioning (API-253).
+    #[error("nodepool {0:?} is awaiting evaluation")]
+    UnevaluatedNodePool(String),
     #[error(transparent)]
     Call(#[from] CallError),
+}
+
+impl InstanceTypesError {
+    /// API-246, API-253.
+    pub fn remedy(&self) -> Remedy {
+        Remedy::SkipPool
+    }
+
+    /// Whether a pass for pending pods says nothing about it.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::UnevaluatedNodePool(_))
+    }
+}
+
+/// Why an instance could not be restarted (V15-72).
+#[derive(Debug, thiserror::Error)]
+pub enum RebootError {
+    #[error("reboot not implemented")]
+    NotImplemented,
+    #[error("reboot failed, {0}")]
+    Failed(String),
+    #[error("nodeclaim not found, {0}")]
+    NotFound(String),
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl RebootError {
+    /// V15-63.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::NotImplemented | Self::Failed(_) | Self::NotFound(_) => Remedy::GiveUp,
+            Self::Call(_) => Remedy::Backoff,
+        }
+    }
+}
+
+/// Why an instance is no longer what its class asks for: a text that may stand as the reason of a condition (API-247).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriftReason(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} cannot be the reason of a condition")]
+pub struct DriftReasonError(String);
+
+impl DriftReason {
+    pub fn new(text: &str) -> Result<Self, DriftReasonError> {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b',' | b':');
+        let outer = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let bytes = text.as_bytes();
+        let valid = bytes.len() <= 1024
+            && bytes.first().is_some_and(u8::is_ascii_alphabetic)
+            && bytes.last().copied().is_some_and(outer)
+            && bytes.iter().copied().all(inner);
+        if valid { Ok(Self(text.to_owned())) } else { Err(DriftReasonError(text.to_owned())) }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The label keys by which reserved offerings are told apart (API-269).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationLabels {
+    /// Names one reservation.
+    pub id: String,
+    /// Every label that only reserved offerings define, the id included.
+    pub all: Vec<String>,
 }
 
 /// A cloud. Every method may be called again after a crash with the same arguments.
@@ -139,6 +217,34 @@ pub trait CloudProvider: Debug + Send + Sync {
     /// All types for the pool's node class, also those without an available offering (API-246).
     async fn instance_types(&self, pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError>;
 
+    /// Why the instance of this claim has drifted from its class; `None` when it has not. A provider that never finds out
+    /// need not say so.
+    async fn drift(&self, claim: &ClaimView) -> Result<Option<DriftReason>, InstanceError> {
+        let _ = claim;
+        Ok(None)
+    }
+
+    /// What to do about sick nodes. The same for the life of the process; see [`crate::RepairPolicies`].
+    fn repair_policies(&self) -> Vec<RepairPolicy> {
+        Vec::new()
+    }
+
+    /// Restarts the instance in place and returns when the cloud has accepted that. One operation id restarts once,
+    /// however often it is asked (V15-72).
+    async fn reboot(&self, claim: &ClaimView, operation_id: &str) -> Result<(), RebootError> {
+        let _ = (claim, operation_id);
+        Err(RebootError::NotImplemented)
+    }
+
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        &[]
+    }
+
+    /// `None` when the provider knows no reservations.
+    fn reservation_labels(&self) -> Option<&ReservationLabels> {
+        None
+    }
+
     /// Whether the provider can serve objects that name this class (API-250).
     fn supports(&self, group: &str, kind: &str) -> bool {
         self.node_classes().iter().any(|class| class.group == group && class.kind == kind)
@@ -166,5 +272,49 @@ mod tests {
         }
         assert_eq!(InstanceError::NotFound("i-1".into()).to_string(), "nodeclaim not found, i-1");
         assert_eq!(InstanceError::NotFound("i-1".into()).remedy(), Remedy::AlreadyGone);
+    }
+
+    /// API-246, API-251, API-253: a pool without types is done without; one that waits for its overlays, quietly.
+    #[test]
+    fn instance_type_errors_say_what_to_do() {
+        for (error, text, quiet) in [
+            (InstanceTypesError::UnevaluatedNodePool("blue".into()), "nodepool \"blue\" is awaiting evaluation", true),
+            (InstanceTypesError::NodeClassNotReady("x".into()), "NodeClassRef not ready, x", false),
+            (CallError::new("DescribeInstanceTypes", "boom").into(), "cloud call DescribeInstanceTypes failed", false),
+        ] {
+            assert_eq!((&*error.to_string(), error.remedy(), error.is_quiet()), (text, Remedy::SkipPool, quiet));
+        }
+    }
+
+    /// V15-63, V15-72: only a plain failure is tried again.
+    #[test]
+    fn reboot_errors_say_what_to_do() {
+        for (error, text, remedy) in [
+            (RebootError::NotImplemented, "reboot not implemented", Remedy::GiveUp),
+            (RebootError::Failed("no".into()), "reboot failed, no", Remedy::GiveUp),
+            (RebootError::NotFound("i-1".into()), "nodeclaim not found, i-1", Remedy::GiveUp),
+            (CallError::new("RebootInstances", "x").into(), "cloud call RebootInstances failed", Remedy::Backoff),
+        ] {
+            assert_eq!((&*error.to_string(), error.remedy()), (text, remedy));
+        }
+    }
+
+    /// API-247: P-CREAS.
+    #[test]
+    fn drift_reasons_are_reasons_of_conditions() {
+        for (text, valid) in [
+            ("AMIDrift", true),
+            ("a", true),
+            ("A_b,c:d_", true),
+            ("", false),
+            ("1a", false),
+            ("has space", false),
+            ("ends:", false),
+            ("ends,", false),
+            ("Ünicode", false),
+            (&"a".repeat(1025), false),
+        ] {
+            assert_eq!(DriftReason::new(text).is_ok(), valid, "{text}");
+        }
     }
 }

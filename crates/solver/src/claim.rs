@@ -117,7 +117,7 @@ impl<'a> OpenClaim<'a> {
         let capacity_types: Vec<&str> = self
             .types
             .iter()
-            .flat_map(|candidate| candidate.instance_type.usable_offerings(requirements, rules))
+            .flat_map(|candidate| candidate.instance_type.launchable_offerings(requirements, rules))
             .filter_map(|offering| offering.capacity_type())
             .collect();
         let price = self.types.first().map_or(Price::MAX, |c| c.instance_type.cheapest_price(requirements, rules));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::budget::Budgets;
 use karpenter_model::duration::NillableDuration;
-use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Price};
+use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::node::NodeView;
 use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
@@ -54,6 +54,7 @@ fn instance_type(cpus: i64) -> InstanceType {
         price: Price::new(cpus as f64 * factor).unwrap(),
         available: true,
         reservation_capacity: None,
+        overrides: Overrides::default(),
     };
     let name = format!("t{cpus}");
     InstanceType {
@@ -68,6 +69,7 @@ fn instance_type(cpus: i64) -> InstanceType {
         offerings: vec![offering("a", "spot", 0.5), offering("b", "on-demand", 1.0)],
         capacity: Resources::new().with("cpu", Quantity::units(cpus)).with("pods", Quantity::units(10)),
         overhead: Overhead::default(),
+        attachment_limits: BTreeMap::new(),
     }
 }
 
