@@ -104,13 +104,19 @@ fn check_thresholds(given: Option<&BTreeMap<String, String>>, field: &str, repor
         let field = format!("{field}[{signal}]");
         check_signal(signal, &field, report);
         let fine = match threshold.strip_suffix('%') {
-            Some(percent) => percent.parse::<f64>().is_ok_and(|percent| (0.0..=100.0).contains(&percent)),
+            Some(percent) => is_percentage(percent),
             None => threshold.parse::<Quantity>().is_ok(),
         };
         if !fine {
             report.error(field, format!("{threshold:?} is neither a percentage from 0% to 100% nor a quantity"));
         }
     }
+}
+
+/// From 0 to 100, with two decimals at most: more are refused in v1.
+fn is_percentage(text: &str) -> bool {
+    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    decimals <= 2 && text.parse::<f64>().is_ok_and(|percent| (0.0..=100.0).contains(&percent))
 }
 
 /// Soft thresholds and their grace periods pair up by signal.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::findings::Report;
 use crate::kinds::Requirement;
 use crate::names::legacy::{INSTANCE_PODS, PROVISIONER_NAME};
-use crate::names::{LabelPolicy, aws, domain, labels};
+use crate::names::{GROUP, LabelPolicy, aws, domain, labels};
 use crate::validation::{PoolKey, Validation, requirement};
 
 /// Domains that v1alpha5 kept for Kubernetes and itself, and the parts of them that were free.
@@ -48,6 +48,16 @@ pub(super) fn check_v1alpha5(key: &str, field: &str, report: &mut Report<'_>) {
     }
 }
 
+/// The CRD of v1 looks at the end of the domain, or of the whole key, without minding dots.
+fn check_v1(key: &str, field: &str, report: &mut Report<'_>) {
+    let owner = key.split('/').next().unwrap_or_default();
+    if let Some(group) = [GROUP, aws::GROUP].into_iter().find(|group| owner.ends_with(group))
+        && !LabelPolicy::aws().rules().is_well_known(key)
+    {
+        report.error(field, format!("label domain {group:?} is restricted in v1"));
+    }
+}
+
 /// Requirements without the keys that are gone, each checked as v1 does.
 pub(super) fn kept_requirements(given: Vec<Requirement>, field: &str, report: &mut Report<'_>) -> Vec<Requirement> {
     let mut kept = Vec::new();
@@ -57,6 +67,10 @@ pub(super) fn kept_requirements(given: Vec<Requirement>, field: &str, report: &m
             continue;
         }
         let mut found = Validation::default();
+        // What the runtime refuses as well is reported once.
+        if LabelPolicy::aws().restriction(&one.key).is_none() {
+            check_v1(&one.key, &format!("{field}.key"), report);
+        }
         requirement(&mut found, &field, &one, &LabelPolicy::aws(), PoolKey::Forbidden);
         for problem in found.errors {
             report.error(problem.field, problem.issue.to_string());
@@ -75,7 +89,12 @@ pub(super) fn kept_labels(
     field: &str,
     report: &mut Report<'_>,
 ) -> BTreeMap<String, String> {
-    given.into_iter().filter(|(key, _)| is_kept(key, &format!("{field}[{key}]"), report)).collect()
+    let kept: BTreeMap<_, _> =
+        given.into_iter().filter(|(key, _)| is_kept(key, &format!("{field}[{key}]"), report)).collect();
+    for key in kept.keys().filter(|key| LabelPolicy::aws().restriction(key).is_none()) {
+        check_v1(key, &format!("{field}[{key}]"), report);
+    }
+    kept
 }
 
 /// Adds what the webhook of v1alpha5 added by itself (API-323). A label counts like a requirement (API-324).

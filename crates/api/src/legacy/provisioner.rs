@@ -1,5 +1,7 @@
 //! Provisioner becomes NodePool (API-312 … API-328).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::classes::{ClassUse, PoolDraft};
@@ -8,10 +10,10 @@ use super::{Options, kubelet, labels, metadata, template, typed};
 use crate::kinds::awsnodetemplate::AWSNodeTemplateSpec;
 use crate::kinds::nodepool::{Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, NodePoolSpec, TemplateMetadata};
 use crate::kinds::provisioner::ProvisionerSpec;
-use crate::kinds::{NodeClassRef, Requirement};
+use crate::kinds::{NodeClassRef, Requirement, Taint};
 use crate::names::aws;
 use crate::validation;
-use crate::values::NillableDurationText;
+use crate::values::{NillableDurationText, QuantityText};
 
 /// Members that the inline `provider` never had.
 const TEMPLATE_ONLY: [&str; 3] = ["amiSelector", "userData", "detailedMonitoring"];
@@ -86,8 +88,8 @@ fn pool_spec(given: ProvisionerSpec, class_name: String, options: &Options, repo
         template: NodeClaimTemplate {
             metadata: (metadata != TemplateMetadata::default()).then_some(metadata),
             spec: NodeClaimTemplateSpec {
-                taints: given.taints,
-                startup_taints: given.startup_taints,
+                taints: taints(given.taints, "spec.taints", report),
+                startup_taints: taints(given.startup_taints, "spec.startupTaints", report),
                 requirements,
                 node_class_ref: NodeClassRef {
                     group: aws::GROUP.to_owned(),
@@ -99,10 +101,31 @@ fn pool_spec(given: ProvisionerSpec, class_name: String, options: &Options, repo
             },
         },
         disruption: Some(disruption),
-        limits: given.limits.and_then(|limits| limits.resources),
+        limits: given.limits.and_then(|limits| limits.resources).map(written_out),
         weight: given.weight,
         replicas: None,
     }
+}
+
+/// Quantities as the API server admits them: whole numbers or text.
+fn written_out(limits: BTreeMap<String, QuantityText>) -> BTreeMap<String, QuantityText> {
+    let admitted = |quantity: QuantityText| match &quantity {
+        QuantityText::Number(number) if !number.is_i64() => QuantityText::Text(number.to_string()),
+        _ => quantity,
+    };
+    limits.into_iter().map(|(name, quantity)| (name, admitted(quantity))).collect()
+}
+
+/// Taints as v1 has them: an effect is required, an empty value is none.
+fn taints(given: Option<Vec<Taint>>, field: &str, report: &mut Report<'_>) -> Option<Vec<Taint>> {
+    let mut given = given?;
+    for (at, taint) in given.iter_mut().enumerate() {
+        if taint.effect.is_empty() {
+            report.error(format!("{field}[{at}].effect"), "is missing");
+        }
+        taint.value.take_if(|value| value.is_empty());
+    }
+    Some(given)
 }
 
 fn check_labels(given: &ProvisionerSpec, report: &mut Report<'_>) {
@@ -149,7 +172,7 @@ fn disruption(given: &ProvisionerSpec, report: &mut Report<'_>) -> Disruption {
         Some(seconds) => {
             let message = "v1 counts from the last pod that came or went, not from when the node was seen empty";
             report.warn("spec.ttlSecondsAfterEmpty", message);
-            ("WhenEmpty", format!("{seconds}s"))
+            ("WhenEmpty", seconds_text(seconds, "spec.ttlSecondsAfterEmpty", report).0)
         }
         None if consolidation => ("WhenEmptyOrUnderutilized", "0s".to_owned()),
         None => ("WhenEmpty", NillableDurationText::NEVER.to_owned()),
@@ -159,6 +182,14 @@ fn disruption(given: &ProvisionerSpec, report: &mut Report<'_>) -> Disruption {
         consolidation_policy: Some(policy.to_owned()),
         budgets: None,
     }
+}
+
+fn seconds_text(seconds: i64, field: &str, report: &mut Report<'_>) -> NillableDurationText {
+    let text = NillableDurationText(format!("{seconds}s"));
+    if let Err(error) = text.parse() {
+        report.error(field, error.to_string());
+    }
+    text
 }
 
 /// Never must be explicit: what is left out means 720h in v1.
@@ -175,7 +206,7 @@ fn expire_after(given: &ProvisionerSpec, report: &mut Report<'_>) -> NillableDur
                 report.warn(FIELD, "0 lets every node expire at once");
             }
             report.warn(FIELD, "expiry is forceful in v1: no replacement first, no budgets");
-            NillableDurationText(format!("{seconds}s"))
+            seconds_text(seconds, FIELD, report)
         }
     }
 }

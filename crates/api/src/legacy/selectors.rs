@@ -32,7 +32,8 @@ pub(super) fn subnets(
 ) -> Vec<SubnetSelectorTerm> {
     check(given, "subnet-", field, report);
     let terms = combinations(given, Kind::Tags).into_iter();
-    terms.map(|Combination { id, tags, .. }| SubnetSelectorTerm { tags, id }).collect()
+    let terms = terms.map(|Combination { id, tags, .. }| SubnetSelectorTerm { tags, id }).collect();
+    check_count(terms, field, report)
 }
 
 pub(super) fn security_groups(
@@ -42,21 +43,18 @@ pub(super) fn security_groups(
 ) -> Vec<SecurityGroupSelectorTerm> {
     check(given, "sg-", field, report);
     let terms = combinations(given, Kind::Tags).into_iter();
-    terms.map(|Combination { id, tags, .. }| SecurityGroupSelectorTerm { tags, id, name: None }).collect()
+    let terms = terms.map(|Combination { id, tags, .. }| SecurityGroupSelectorTerm { tags, id, name: None }).collect();
+    check_count(terms, field, report)
 }
 
 pub(super) fn images(given: &BTreeMap<String, String>, field: &str, report: &mut Report<'_>) -> Vec<AmiSelectorTerm> {
     check(given, "ami-", field, report);
-    let terms = combinations(given, Kind::Images).into_iter();
-    terms
-        .map(|Combination { id, name, owner, tags }| AmiSelectorTerm {
-            tags,
-            id,
-            name,
-            owner,
-            ..AmiSelectorTerm::default()
-        })
-        .collect()
+    if given.len() == 1 && given.contains_key(OWNERS) {
+        report.error(field, "owners alone select no images in v1; add a name, an id or a tag");
+    }
+    let term =
+        |Combination { id, name, owner, tags }| AmiSelectorTerm { tags, id, name, owner, ..AmiSelectorTerm::default() };
+    check_count(combinations(given, Kind::Images).into_iter().map(term).collect(), field, report)
 }
 
 /// Empty keys and values, ids of the wrong form, and ids next to anything else.
@@ -86,6 +84,16 @@ fn is_id(id: &str, prefix: &str) -> bool {
 
 fn alternatives(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').map(str::trim)
+}
+
+/// The API server admits no more terms than that.
+const TERM_LIMIT: usize = 30;
+
+fn check_count<T>(terms: Vec<T>, field: &str, report: &mut Report<'_>) -> Vec<T> {
+    if terms.len() > TERM_LIMIT {
+        report.error(field, format!("makes {} terms, and v1 admits {TERM_LIMIT}", terms.len()));
+    }
+    terms
 }
 
 /// The cross product: owners, then ids, then names, then tags.

@@ -9,13 +9,18 @@ use super::findings::Report;
 use super::{Options, metadata, selectors, typed, volumes};
 use crate::kinds::awsnodetemplate::AWSNodeTemplateSpec;
 use crate::kinds::ec2nodeclass::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec, MetadataOptions};
-use crate::names::legacy::{MANAGED_BY, PROVISIONER_NAME};
+use crate::names::legacy::{CLUSTER_NAME_TAG, MANAGED_BY, PROVISIONER_NAME};
+use crate::names::{aws, labels};
 
 /// Families that have an alias, so that no images need to be listed.
 const ALIASES: [&str; 5] = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"];
 
 /// Written where nobody said which role nodes have; no role can be called that.
 pub(super) const PLACEHOLDER_ROLE: &str = "REPLACE-WITH-NODE-ROLE";
+
+/// Tags that the controller sets, in any version.
+const RESERVED_TAGS: [&str; 6] =
+    [PROVISIONER_NAME, MANAGED_BY, CLUSTER_NAME_TAG, labels::NODEPOOL, "karpenter.sh/nodeclaim", aws::NODE_CLASS_LABEL];
 
 /// Hops that metadata requests could take when a template said nothing.
 const HOP_LIMIT: i64 = 2;
@@ -174,7 +179,7 @@ fn check_tags(tags: Option<&BTreeMap<String, String>>, field: &str, report: &mut
     for key in tags.into_iter().flatten().map(|(key, _)| key) {
         if key.is_empty() {
             report.error(field, "empty tag keys are not supported");
-        } else if key == PROVISIONER_NAME || key == MANAGED_BY || key.starts_with("kubernetes.io/cluster/") {
+        } else if RESERVED_TAGS.contains(&key.as_str()) || key.starts_with("kubernetes.io/cluster") {
             report.error(format!("{field}[{key}]"), "is a tag that only the controller may set");
         }
     }

@@ -7,7 +7,10 @@ use crate::kinds::awsnodetemplate::TemplateBlockDeviceMapping;
 use crate::kinds::ec2nodeclass::{BlockDevice, BlockDeviceMapping};
 use crate::values::QuantityText;
 
+const TYPES: [&str; 7] = ["standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"];
+
 const GIB: i64 = 1 << 30;
+const GB: i64 = 1_000_000_000;
 const SMALLEST: Quantity = Quantity::units(1_000_000_000);
 const LARGEST: Quantity = Quantity::units(64_000_000_000_000);
 
@@ -35,6 +38,9 @@ pub(super) fn converted(
                 None
             }
         };
+        if let Some(kind) = ebs.volume_type.as_deref().filter(|kind| !TYPES.contains(kind)) {
+            report.error(format!("{field}.ebs.volumeType"), format!("{kind:?} is not one of {}", TYPES.join(", ")));
+        }
         let ebs = BlockDevice {
             delete_on_termination: ebs.delete_on_termination,
             encrypted: ebs.encrypted,
@@ -51,7 +57,7 @@ pub(super) fn converted(
     devices
 }
 
-/// The size as v1 admits it: whole Gi, G, Ti or T. Any other form is rounded up to Gi.
+/// The size as v1 admits it. Any other form becomes Gi, or G where those do not reach, rounded up.
 fn volume_size(given: &QuantityText, field: &str, report: &mut Report<'_>) -> Option<QuantityText> {
     let size = match given.parse() {
         Ok(size) => size,
@@ -65,13 +71,31 @@ fn volume_size(given: &QuantityText, field: &str, report: &mut Report<'_>) -> Op
         return None;
     }
     let text = given.to_string();
-    let unit = ["Gi", "G", "Ti", "T"].into_iter().find_map(|unit| text.strip_suffix(unit));
-    if unit.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
+    if is_admitted(&text) {
         return Some(QuantityText::Text(text));
     }
-    let gib = size.value().saturating_add(GIB - 1) / GIB;
-    if Quantity::bytes(gib.saturating_mul(GIB)) != size {
-        report.warn(field, format!("{given} is not a whole number of Gi, which v1 requires; rounded up to {gib}Gi"));
+    let (unit, bytes) = if size <= Quantity::bytes(59_000 * GIB) { ("Gi", GIB) } else { ("G", GB) };
+    let count = size.value().saturating_add(bytes - 1) / bytes;
+    if Quantity::units(count.saturating_mul(bytes)) != size {
+        report.warn(
+            field,
+            format!("{given} is no whole number of Gi or G, which v1 requires; rounded up to {count}{unit}"),
+        );
     }
-    Some(QuantityText::Text(format!("{gib}Gi")))
+    Some(QuantityText::Text(format!("{count}{unit}")))
+}
+
+/// Whole numbers in the ranges of the schema; its pattern leaves out Ti that end in 8 or 9 (AWS-10).
+fn is_admitted(text: &str) -> bool {
+    let Some(end) = text.find(|character: char| !character.is_ascii_digit()) else { return false };
+    let (number, unit) = text.split_at(end);
+    let Ok(count) = number.parse::<i64>() else { return false };
+    let in_range = match unit {
+        "Gi" => (1..=59_000).contains(&count),
+        "G" => (1..=64_000).contains(&count),
+        "Ti" => (1..=9).contains(&count) || (10..=57).contains(&count) && count % 10 <= 7 || count == 58,
+        "T" => (1..=64).contains(&count),
+        _ => false,
+    };
+    in_range && !number.starts_with('0')
 }

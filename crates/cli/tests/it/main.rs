@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy takes for product code
 
 mod convert;
+mod convert_laws;
 mod crds;
 mod fuzz;
 mod input;

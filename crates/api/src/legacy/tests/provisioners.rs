@@ -78,6 +78,23 @@ fn legacy_validation() {
             "spec.providerRef.kind: \"Other\" cannot be converted, only AWSNodeTemplate",
         ),
         (format!("{plain}{{ providerRef: {{}} }}"), "spec.providerRef.name: is missing"),
+        (
+            provisioner("ttlSecondsUntilExpired: 9223372036854775807"),
+            "spec.ttlSecondsUntilExpired: duration \"9223372036854775807s\" is longer than about 292 years",
+        ),
+        (
+            provisioner("labels: { foo.karpenter.sh: x }"),
+            "spec.labels[foo.karpenter.sh]: label domain \"karpenter.sh\" is restricted in v1",
+        ),
+        (
+            provisioner("requirements: [{ key: foo.karpenter.sh, operator: Exists }]"),
+            "spec.requirements[0].key: label domain \"karpenter.sh\" is restricted in v1",
+        ),
+        (provisioner("taints: [{ key: a, effect: '' }]"), "spec.taints[0].effect: is missing"),
+        (
+            provisioner("kubeletConfiguration: { evictionHard: { memory.available: 1.234% } }"),
+            "spec.kubeletConfiguration.evictionHard[memory.available]: \"1.234%\" is neither a percentage from 0% to 100% nor a quantity",
+        ),
         (provisioner("weight: 101"), "spec.weight: must be between 1 and 100"),
         (
             provisioner("limits: { resources: { cpu: many } }"),

@@ -179,6 +179,22 @@ fn legacy_validation() {
             "blockDeviceMappings: [{ deviceName: a, ebs: { volumeSize: 65T } }]",
             "spec.blockDeviceMappings[0].ebs.volumeSize: 65T is not between 1G and 64T",
         ),
+        (
+            "tags: { eks:eks-cluster-name: x }",
+            "spec.tags[eks:eks-cluster-name]: is a tag that only the controller may set",
+        ),
+        (
+            "amiSelector: { 'aws::owners': self }",
+            "spec.amiSelector: owners alone select no images in v1; add a name, an id or a tag",
+        ),
+        (
+            "subnetSelector: { a: '1,2,3,4,5,6', b: '1,2,3,4,5,6' }",
+            "spec.subnetSelector: makes 36 terms, and v1 admits 30",
+        ),
+        (
+            "blockDeviceMappings: [{ deviceName: a, ebs: { volumeSize: 5Gi, volumeType: gp9 } }]",
+            "spec.blockDeviceMappings[0].ebs.volumeType: \"gp9\" is not one of standard, io1, io2, gp2, sc1, st1, gp3",
+        ),
         ("tags: { '': x }", "spec.tags: empty tag keys are not supported"),
         (
             "tags: { karpenter.sh/provisioner-name: x }",
@@ -205,6 +221,10 @@ fn volume_sizes() {
         ("20Gi", "20Gi"),
         ("20G", "20G"),
         ("2Ti", "2Ti"),
+        ("18Ti", "18432Gi"),
+        ("58Ti", "58Ti"),
+        ("63999500M", "64000G"),
+        ("0020Gi", "20Gi"),
         ("2T", "2T"),
         ("102400Mi", "100Gi"),
         ("107374182400", "100Gi"),
@@ -214,7 +234,7 @@ fn volume_sizes() {
         let spec = format!("blockDeviceMappings: [{{ deviceName: a, ebs: {{ volumeSize: {size} }} }}]");
         assert_eq!(class(&spec)["blockDeviceMappings"][0]["ebs"]["volumeSize"], want, "{size}");
         let rounded = warnings(&template(&spec)).iter().any(|warning| warning.contains("rounded up"));
-        assert_eq!(rounded, matches!(size, "1.5Gi" | "1e9"), "{size}");
+        assert_eq!(rounded, matches!(size, "1.5Gi" | "1e9" | "63999500M"), "{size}");
     }
     let snapshot = class("blockDeviceMappings: [{ deviceName: a, ebs: { snapshotID: snap-1 } }]");
     assert_eq!(snapshot["blockDeviceMappings"], json!([{ "deviceName": "a", "ebs": { "snapshotID": "snap-1" } }]));
