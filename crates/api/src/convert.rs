@@ -9,6 +9,7 @@ mod node;
 mod pod;
 mod pool;
 mod resources;
+mod scheduling;
 
 use std::collections::BTreeMap;
 use std::fmt;

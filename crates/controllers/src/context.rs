@@ -9,6 +9,7 @@ use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_api::names::LabelPolicy;
 use karpenter_platform::{Clock, CloudProvider, Instance};
+use karpenter_solver::Options as PlanningOptions;
 use karpenter_state::{Change, ClusterState};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
@@ -31,6 +32,7 @@ pub struct Options {
     /// What manifests may say about labels on the chosen provider.
     pub policy: LabelPolicy,
     pub batching: Batching,
+    pub planning: PlanningOptions,
     /// How many objects a controller works on at a time.
     pub workers: usize,
 }
@@ -49,6 +51,7 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     pub policy: LabelPolicy,
     pub batching: Batching,
+    pub planning: PlanningOptions,
     /// How many objects a controller works on at a time.
     pub workers: usize,
     pub claims: Objects<NodeClaim>,
@@ -74,13 +77,14 @@ impl std::fmt::Debug for Context {
 
 impl Context {
     pub fn new(client: Client, provider: Arc<dyn CloudProvider>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        let Options { policy, batching, workers } = options;
+        let Options { policy, batching, planning, workers } = options;
         Self {
             client,
             provider,
             clock,
             policy,
             batching,
+            planning,
             workers,
             claims: Objects::default(),
             nodes: Objects::default(),

@@ -20,6 +20,7 @@ pub mod watches;
 use std::sync::Arc;
 
 pub use context::{Batching, Context, Options};
+pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Preferences};
 
 use crate::queue::Backoff;
 

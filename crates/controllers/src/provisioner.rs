@@ -52,7 +52,7 @@ async fn gather(ctx: &Context) {
 
 async fn pass(ctx: &Context) {
     let snapshot = snapshot(ctx).await;
-    let plan = plan(&snapshot, ctx.provider.label_rules());
+    let plan = plan(&snapshot, ctx.provider.label_rules(), &ctx.planning);
     nominate(ctx, &plan);
     for unplaced in &plan.unplaced {
         report::unplaced(unplaced);
@@ -89,7 +89,7 @@ async fn snapshot(ctx: &Context) -> Snapshot {
         }
         None => true,
     });
-    Snapshot { pools: offers, nodes, pending }
+    Snapshot { pools: offers, nodes, pending, ..Snapshot::default() }
 }
 
 /// Claims that pods were planned onto are expected to receive them (SCH-24).

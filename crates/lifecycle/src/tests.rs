@@ -10,6 +10,7 @@ use karpenter_model::pool::NodeClassRef;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirements;
 use karpenter_model::resources::Resources;
+use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::taints::{Effect, Taint, Toleration, TolerationOperator};
 
 use super::*;
@@ -82,8 +83,8 @@ fn pod(name: &str) -> PodView {
         nominated_node_name: None,
         unschedulable: false,
         requests: Resources::new(),
-        requirements: Requirements::new(),
-        tolerations: vec![],
+        labels: BTreeMap::new(),
+        scheduling: PodScheduling::default(),
         critical: false,
         termination_grace_seconds: None,
         unplannable: None,
@@ -265,7 +266,8 @@ fn drain_tiers() {
         value: String::new(),
         effect: None,
     };
-    let tolerant = PodView { tolerations: vec![tolerates], ..pod("tolerant") };
+    let scheduling = PodScheduling { tolerations: vec![tolerates], ..PodScheduling::default() };
+    let tolerant = PodView { scheduling, ..pod("tolerant") };
     let web = pod("web");
     let evict =
         |names: &[&str], waiting| Drain::Evict { pods: names.iter().map(|name| pod(name).id).collect(), waiting };

@@ -16,5 +16,7 @@ pub mod pool;
 pub mod quantity;
 pub mod requirements;
 pub mod resources;
+pub mod scheduling;
+pub mod selector;
 pub mod snapshot;
 pub mod taints;

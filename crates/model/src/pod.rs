@@ -1,12 +1,13 @@
 //! A pod as decisions see it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::requirements::Requirements;
 use crate::resources::Resources;
-use crate::taints::{Taint, Toleration};
+use crate::scheduling::PodScheduling;
+use crate::taints::Taint;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId {
@@ -55,9 +56,9 @@ pub struct PodView {
     pub unschedulable: bool,
     /// Effective requests with `pods: 1` (SCH-60, SCH-62).
     pub requests: Resources,
-    /// The node selector and the first required node-affinity term (SCH-52).
-    pub requirements: Requirements,
-    pub tolerations: Vec<Toleration>,
+    pub labels: BTreeMap<String, String>,
+    /// Where the pod may go and where it would rather go.
+    pub scheduling: PodScheduling,
     /// `system-cluster-critical` or `system-node-critical`.
     pub critical: bool,
     pub termination_grace_seconds: Option<i64>,
@@ -82,7 +83,7 @@ impl PodView {
     }
 
     pub fn tolerates(&self, taint: &Taint) -> bool {
-        self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+        self.scheduling.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }
 
     /// The pod has to leave before its node may go (LIF-53).

@@ -31,6 +31,10 @@ pub struct ExistingNode {
     pub claim: Option<Arc<ClaimView>>,
     /// Requests of the pods bound to the node.
     pub requested: Resources,
+    /// Pods bound to the node that have not ended, by name.
+    pub pods: Vec<Arc<PodView>>,
+    /// How many volumes each CSI driver can attach; a driver that is not listed has no limit.
+    pub volume_limits: BTreeMap<String, u32>,
     pub nominated_until: Option<Timestamp>,
 }
 
@@ -68,6 +72,11 @@ impl ExistingNode {
             (None, Some(claim)) => &claim.labels,
             (None, None) => &NONE,
         }
+    }
+
+    /// The host name label, or the name (SCH-231).
+    pub fn hostname(&self) -> &str {
+        self.labels().get(labels::HOSTNAME).map_or(self.name(), String::as_str)
     }
 
     pub fn pool(&self) -> Option<&str> {
@@ -136,8 +145,12 @@ impl ExistingNode {
 pub struct Snapshot {
     /// Usable pools, in order of precedence.
     pub pools: Vec<PoolOffer>,
-    /// By name.
+    /// By name. Nodes that are going are among them: their pods still count where pods are counted.
     pub nodes: Vec<ExistingNode>,
     /// Pods that wait for capacity, by namespace and name.
     pub pending: BTreeMap<PodId, Arc<PodView>>,
+    /// One pod per DaemonSet: what it will run on a node that it accepts.
+    pub daemons: Vec<Arc<PodView>>,
+    /// Labels of all namespaces.
+    pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }

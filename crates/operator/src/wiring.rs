@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use karpenter_api::settings::{CloudProvider, Settings};
-use karpenter_controllers::{Batching, Context, Options};
+use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
+use karpenter_controllers::{Batching, Context, MinValuesPolicy, Options, PlanningOptions, Preferences};
 use karpenter_kwok::KwokProvider;
 use karpenter_kwok::catalogue::Catalogue;
 use karpenter_model::duration::GoDuration;
@@ -31,6 +31,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
             idle: std_duration(settings.batch_idle_duration),
             longest: std_duration(settings.batch_max_duration),
         },
+        planning: planning_options(&settings),
         workers: WORKERS,
     };
     let context = Arc::new(Context::new(client, Arc::new(provider), Arc::new(SystemClock), options));
@@ -49,6 +50,20 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 /// Reconciles are waits for the API server, not work: this many at once is the least any controller is specified to
 /// have (API-307).
 const WORKERS: usize = 100;
+
+fn planning_options(settings: &Settings) -> PlanningOptions {
+    PlanningOptions {
+        preferences: match settings.preference_policy {
+            PreferencePolicy::Respect => Preferences::Respect,
+            PreferencePolicy::Ignore => Preferences::Ignore,
+        },
+        min_values: match settings.min_values_policy {
+            settings::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
+            settings::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
+        },
+        ..PlanningOptions::default()
+    }
+}
 
 fn kwok_provider(client: kube::Client, settings: &Settings) -> Result<KwokProvider> {
     let path = &settings.kwok.instance_types_file_path;

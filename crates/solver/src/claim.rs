@@ -1,156 +1,329 @@
-//! A node being planned: which types can still hold its pods.
+//! A node being planned: which types can still hold its pods (SCH-102 … SCH-108).
+
+use std::sync::Arc;
 
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::{PodId, PodView};
-use karpenter_model::quantity::Quantity;
+use karpenter_model::pool::PoolView;
 use karpenter_model::requirements::{Requirement, Requirements, Undefined};
-use karpenter_model::resources::{NODES, Resources};
-use karpenter_model::snapshot::PoolOffer;
+use karpenter_model::resources::Resources;
+use karpenter_model::scheduling::HostPort;
 use karpenter_model::taints::first_untolerated;
 
-use crate::plan::{PlannedClaim, PoolRoom, Refusal};
-
-/// The most instance types a claim names (API-73).
-const MAX_INSTANCE_TYPES: usize = 600;
+use crate::min_values;
+use crate::node::{conflicts, ports_of, volume_alternatives};
+use crate::options::{MinValuesPolicy, Options};
+use crate::plan::{PlannedClaim, Refusal};
+use crate::relax::Trial;
+use crate::template::{Candidate, Template, Unusable};
+use crate::topology::{Place, Topology};
 
 pub(crate) struct OpenClaim<'a> {
-    offer: &'a PoolOffer,
+    pub(crate) pool: &'a Arc<PoolView>,
+    hostname: String,
     requirements: Requirements,
     requests: Resources,
-    types: Vec<Candidate<'a>>,
-    pods: Vec<PodId>,
+    parts: Vec<ClaimPart<'a>>,
+    pub(crate) pods: Vec<PodId>,
+    min_values_relaxed: bool,
 }
 
+/// The types of one template part that the claim still has.
 #[derive(Clone)]
-struct Candidate<'a> {
-    instance_type: &'a InstanceType,
-    allocatable: Resources,
+struct ClaimPart<'a> {
+    types: Vec<Candidate<'a>>,
+    overhead: Resources,
+    daemon_ports: Vec<HostPort>,
+    ports: Vec<(PodId, HostPort)>,
+}
+
+/// What a claim becomes with one more pod.
+pub(crate) struct Addition<'a> {
+    requirements: Requirements,
+    parts: Vec<ClaimPart<'a>>,
+    min_values_relaxed: bool,
+}
+
+/// Whether a new claim is being opened: only then may minimums be lowered (SCH-49).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    New,
+    Open,
+}
+
+/// What every attempt looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) labels: &'a LabelRules,
+    pub(crate) options: &'a Options,
 }
 
 impl<'a> OpenClaim<'a> {
-    /// A new claim from a pool with its first pod; charges the pool's limits (SCH-79, SCH-80).
-    pub(crate) fn open(room: &mut PoolRoom<'a>, pod: &PodView, rules: &LabelRules) -> Result<Self, Refusal> {
-        let pool = &room.offer.pool;
-        if let Some(taint) = first_untolerated(&pool.taints, &pod.tolerations) {
-            return Err(Refusal::Taint(taint.clone()));
+    /// A claim of the template with its first pod, uncommitted; `number` makes its host name unique.
+    pub(crate) fn open(
+        template: &Template<'a>,
+        number: usize,
+        trial: &Trial<'_>,
+        topology: &Topology<'_>,
+        rules: Rules<'_>,
+    ) -> Result<(Self, Addition<'a>), Refusal> {
+        match template.unusable {
+            Some(Unusable::NoInstanceType) => return Err(Refusal::NoInstanceType),
+            Some(Unusable::MinValues) => return Err(Refusal::MinValues(Vec::new())),
+            None => {}
         }
-        let within_limits = |instance_type: &InstanceType| {
-            room.remaining.iter().all(|(name, left)| match name {
-                NODES => left >= Quantity::units(1),
-                _ => instance_type.capacity.amount(name) <= left,
-            })
-        };
-        let types: Vec<Candidate<'a>> = room
-            .offer
-            .instance_types
+        let parts: Vec<ClaimPart<'a>> = template
+            .parts
             .iter()
-            .filter(|instance_type| within_limits(instance_type))
-            .map(|instance_type| Candidate { instance_type, allocatable: instance_type.allocatable() })
+            .map(|part| ClaimPart {
+                types: part.types.iter().filter(|c| template.within_limits(c.instance_type)).cloned().collect(),
+                overhead: part.overhead.clone(),
+                daemon_ports: part.ports.clone(),
+                ports: Vec::new(),
+            })
+            .filter(|part| !part.types.is_empty())
             .collect();
-        if types.is_empty() && !room.offer.instance_types.is_empty() {
+        if parts.is_empty() {
             return Err(Refusal::Limit);
         }
-        let mut claim = Self {
-            offer: room.offer,
-            requirements: pool.requirements.clone(),
+        let hostname = format!("hostname-placeholder-{number:04}");
+        let mut requirements = template.requirements.clone();
+        requirements.replace(Requirement::any_of(labels::HOSTNAME, [hostname.as_str()]));
+        let claim = Self {
+            pool: template.pool,
+            hostname,
+            requirements,
             requests: Resources::new(),
-            types,
+            parts,
             pods: Vec::new(),
+            min_values_relaxed: false,
         };
-        claim.try_add(pod, rules)?;
-        room.charge(&claim.largest_capacity());
-        Ok(claim)
+        let addition = claim.evaluate(trial, topology, rules, Stage::New)?;
+        Ok((claim, addition))
     }
 
-    /// Adds the pod if some type can still hold everything; leaves the claim as it was if not.
-    pub(crate) fn try_add(&mut self, pod: &PodView, rules: &LabelRules) -> Result<(), Refusal> {
-        if let Some(taint) = first_untolerated(&self.offer.pool.taints, &pod.tolerations) {
+    /// What the claim becomes with the pod, or why it cannot take it.
+    pub(crate) fn try_add(
+        &self,
+        trial: &Trial<'_>,
+        topology: &Topology<'_>,
+        rules: Rules<'_>,
+    ) -> Result<Addition<'a>, Refusal> {
+        self.evaluate(trial, topology, rules, Stage::Open)
+    }
+
+    /// SCH-103, in its order; the last alternative's reason is the one reported.
+    fn evaluate(
+        &self,
+        trial: &Trial<'_>,
+        topology: &Topology<'_>,
+        rules: Rules<'_>,
+        stage: Stage,
+    ) -> Result<Addition<'a>, Refusal> {
+        let lenient = Undefined::WellKnownAllowed(rules.labels);
+        if let Some(taint) = first_untolerated(&self.pool.taints, &trial.wishes.tolerations) {
             return Err(Refusal::Taint(taint.clone()));
         }
-        let conflicts = self.requirements.incompatibilities(&pod.requirements, Undefined::WellKnownAllowed(rules));
+        let conflicts = self.requirements.incompatibilities(&trial.requirements, lenient);
         if !conflicts.is_empty() {
             return Err(Refusal::Requirements(conflicts));
         }
         let mut requirements = self.requirements.clone();
-        requirements.add_all(&pod.requirements);
+        requirements.add_all(&trial.requirements);
+        let mut refusal = Refusal::NoInstanceType;
+        for alternative in volume_alternatives(trial.pod) {
+            let conflicts = requirements.incompatibilities(alternative, lenient);
+            if !conflicts.is_empty() {
+                refusal = Refusal::Volumes(conflicts);
+                continue;
+            }
+            let mut with_volumes = requirements.clone();
+            with_volumes.add_all(alternative);
+            let choices = topology.choices(trial, &with_volumes);
+            if choices.is_empty() {
+                refusal = Refusal::Topology;
+            }
+            for narrowed in choices {
+                let conflicts = with_volumes.incompatibilities(&narrowed, lenient);
+                if !conflicts.is_empty() {
+                    refusal = Refusal::Topology;
+                    continue;
+                }
+                let mut all = with_volumes.clone();
+                all.add_all(&narrowed);
+                match self.filter_types(trial.pod, all, rules, stage) {
+                    Ok(addition) => return Ok(addition),
+                    Err(why) => refusal = why,
+                }
+            }
+        }
+        Err(refusal)
+    }
+
+    /// SCH-105: types that meet the requirements and hold everything, then minValues.
+    fn filter_types(
+        &self,
+        pod: &PodView,
+        mut requirements: Requirements,
+        rules: Rules<'_>,
+        stage: Stage,
+    ) -> Result<Addition<'a>, Refusal> {
         let mut requests = self.requests.clone();
         requests.add(&pod.requests);
-
-        let offered: Vec<&Candidate<'a>> = self
-            .types
-            .iter()
-            .filter(|candidate| {
-                candidate.instance_type.requirements.intersects(&requirements)
-                    && !candidate.instance_type.usable_offerings(&requirements, rules).is_empty()
-            })
-            .collect();
-        let types: Vec<Candidate<'a>> =
-            offered.iter().filter(|candidate| requests.fits(&candidate.allocatable)).map(|c| (*c).clone()).collect();
-        if types.is_empty() {
-            return Err(nearest_miss(&offered, &requests));
+        let mut misses = Misses::default();
+        let mut parts = Vec::new();
+        for part in &self.parts {
+            let wanted = &pod.scheduling.host_ports;
+            let taken = wanted.iter().any(|port| part.daemon_ports.iter().any(|daemon| daemon.conflicts(port)));
+            if taken || conflicts(&part.ports, pod) {
+                misses.ports = true;
+                continue;
+            }
+            let mut needed = requests.clone();
+            needed.add(&part.overhead);
+            let types: Vec<Candidate<'a>> = part
+                .types
+                .iter()
+                .filter(|candidate| misses.check(candidate, &requirements, &needed, rules.labels))
+                .cloned()
+                .collect();
+            if !types.is_empty() {
+                parts.push(ClaimPart { types, ..part.clone() });
+            }
         }
-        self.requirements = requirements;
-        self.requests = requests;
-        self.types = types;
-        self.pods.push(pod.id.clone());
-        Ok(())
+        if parts.is_empty() {
+            return Err(misses.refusal());
+        }
+        let types = parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type);
+        let unmet = min_values::unmet(&requirements, &types);
+        let mut min_values_relaxed = self.min_values_relaxed;
+        if !unmet.is_empty() {
+            if rules.options.min_values == MinValuesPolicy::Strict || stage == Stage::Open {
+                return Err(Refusal::MinValues(unmet.into_keys().collect()));
+            }
+            min_values::lower(&mut requirements, &unmet);
+            min_values_relaxed = true;
+        }
+        Ok(Addition { requirements, parts, min_values_relaxed })
+    }
+
+    /// SCH-108.
+    pub(crate) fn commit(&mut self, trial: &Trial<'_>, addition: Addition<'a>, topology: &mut Topology<'_>) {
+        self.requirements = addition.requirements;
+        self.parts = addition.parts;
+        self.min_values_relaxed = addition.min_values_relaxed;
+        self.requests.add(&trial.pod.requests);
+        self.pods.push(trial.pod.id.clone());
+        for part in &mut self.parts {
+            part.ports.extend(ports_of(trial.pod));
+        }
+        topology.add_hostname(&self.hostname);
+        topology.record(trial, &Place { requirements: &self.requirements, taints: &self.pool.taints });
     }
 
     /// Element-wise maximum over the types left, as the pool's limits are charged (SCH-80).
-    fn largest_capacity(&self) -> Resources {
+    pub(crate) fn largest_capacity(&self) -> Resources {
         let mut largest = Resources::new();
-        for candidate in &self.types {
-            largest.raise_to(&candidate.instance_type.capacity);
-        }
+        self.types().for_each(|known| largest.raise_to(&known.capacity));
         largest
     }
 
-    pub(crate) fn finish(mut self, rules: &LabelRules) -> PlannedClaim {
+    fn types(&self) -> impl Iterator<Item = &'a InstanceType> + Clone + '_ {
+        self.parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type)
+    }
+
+    /// SCH-116, SCH-117, SCH-221; the pods without a node when the types kept do not meet the minimums.
+    pub(crate) fn finish(mut self, rules: Rules<'_>) -> Result<PlannedClaim, Vec<PodId>> {
+        self.requirements.remove(labels::HOSTNAME);
+        self.requests.add(&self.least_overhead());
         let requirements = &self.requirements;
-        self.types.sort_by_cached_key(|candidate| {
-            let instance_type = candidate.instance_type;
-            (instance_type.cheapest_price(requirements, rules), instance_type.name.clone())
-        });
-        self.types.truncate(MAX_INSTANCE_TYPES);
-        let instance_types: Vec<String> = self.types.iter().map(|c| c.instance_type.name.clone()).collect();
-        let capacity_types: Vec<&str> = self
-            .types
+        let mut types: Vec<&InstanceType> = self.types().collect();
+        types.sort_by_cached_key(|known| (known.cheapest_price(requirements, rules.labels), known.name.clone()));
+        types.truncate(rules.options.max_instance_types);
+        let strict = rules.options.min_values == MinValuesPolicy::Strict;
+        if strict && !min_values::unmet(requirements, &types.iter().copied()).is_empty() {
+            return Err(self.pods);
+        }
+        let price = types.first().map_or(Price::MAX, |known| known.cheapest_price(requirements, rules.labels));
+        let capacity_types: Vec<&str> = types
             .iter()
-            .flat_map(|candidate| candidate.instance_type.launchable_offerings(requirements, rules))
+            .flat_map(|known| known.launchable_offerings(requirements, rules.labels))
             .filter_map(|offering| offering.capacity_type())
             .collect();
-        let price = self.types.first().map_or(Price::MAX, |c| c.instance_type.cheapest_price(requirements, rules));
+        let instance_types: Vec<String> = types.iter().map(|known| known.name.clone()).collect();
         let mut narrowed = requirements.clone();
+        for key in [labels::REGISTERED, labels::INITIALIZED] {
+            narrowed.remove(key);
+        }
         narrowed.add(Requirement::any_of(labels::INSTANCE_TYPE, &instance_types));
         if !capacity_types.is_empty() {
             narrowed.add(Requirement::any_of(labels::CAPACITY_TYPE, capacity_types));
         }
-        PlannedClaim {
-            pool: self.offer.pool.clone(),
+        Ok(PlannedClaim {
+            pool: self.pool.clone(),
             requirements: narrowed,
             instance_types,
             requests: self.requests,
             pods: self.pods,
             price,
+            min_values_relaxed: self.min_values_relaxed,
+        })
+    }
+
+    /// What DaemonSets take on every type that is left: the smallest amount of what all parts name (SCH-75, Q30).
+    fn least_overhead(&self) -> Resources {
+        let mut parts = self.parts.iter().map(|part| &part.overhead);
+        let Some(first) = parts.next() else { return Resources::new() };
+        parts.fold(first.clone(), |least, overhead| {
+            let common = least.iter().filter_map(|(name, amount)| Some((name, amount.min(overhead.get(name)?))));
+            common.map(|(name, amount)| (name.to_owned(), amount)).collect()
+        })
+    }
+}
+
+/// Remembers how close the types came.
+#[derive(Default)]
+struct Misses {
+    ports: bool,
+    /// The smallest shortage of a resource on a type that was offered.
+    nearest: Option<(String, karpenter_model::quantity::Quantity)>,
+}
+
+impl Misses {
+    /// Whether some group of the type's offerings holds everything.
+    fn check(
+        &mut self,
+        candidate: &Candidate<'_>,
+        requirements: &Requirements,
+        needed: &Resources,
+        rules: &LabelRules,
+    ) -> bool {
+        if !candidate.instance_type.requirements.intersects(requirements) {
+            return false;
+        }
+        let offered = candidate
+            .groups
+            .iter()
+            .filter(|group| group.offerings.iter().any(|offering| offering.is_compatible(requirements, rules)));
+        for group in offered {
+            if needed.fits(&group.allocatable) {
+                return true;
+            }
+            if let Some((resource, short_by)) = needed.first_shortage(&group.allocatable)
+                && self.nearest.as_ref().is_none_or(|(_, known)| short_by < *known)
+            {
+                self.nearest = Some((resource.to_owned(), short_by));
+            }
+        }
+        false
+    }
+
+    fn refusal(self) -> Refusal {
+        match self.nearest {
+            Some((resource, short_by)) => Refusal::TooSmall { resource, short_by },
+            None if self.ports => Refusal::HostPort,
+            None => Refusal::NoInstanceType,
         }
     }
-}
-
-impl PoolRoom<'_> {
-    fn charge(&mut self, capacity: &Resources) {
-        self.remaining.subtract(&capacity.clone().with(NODES, Quantity::units(1)));
-    }
-}
-
-/// Which resource is missing on the type that lacks the least of it.
-fn nearest_miss(offered: &[&Candidate<'_>], requests: &Resources) -> Refusal {
-    offered
-        .iter()
-        .filter_map(|candidate| requests.first_shortage(&candidate.allocatable))
-        .min_by_key(|(_, short_by)| *short_by)
-        .map_or(Refusal::NoInstanceType, |(resource, short_by)| Refusal::TooSmall {
-            resource: resource.to_owned(),
-            short_by,
-        })
 }

@@ -1,12 +1,23 @@
 //! Pending pods and a snapshot in, a plan with reasons out.
 //!
-//! Start with [`plan()`]. This is the reference order in its simplest form: pods by size, each onto the first existing
-//! node with room, else onto a node already planned, else onto a new one from the first pool that can hold it. What
-//! rules a pod out is part of the answer ([`Refusal`]), never a log line.
+//! Start with [`plan()`]. This is the reference: it follows the specified order exactly. Pods by size, each onto the first
+//! existing node that takes it, else onto the claim with the fewest pods that does, else onto a new one from the first
+//! pool that can; preferences are wishes that are given up one at a time ([`relax`]). What rules a pod out is part of
+//! the answer ([`Refusal`]), never a log line.
+//!
+//! [`template`] prepares the pools, [`node`] and [`claim`] are the candidates, [`topology`] knows how many pods are where.
 
 mod claim;
+mod min_values;
+mod node;
+mod options;
+mod pass;
 mod plan;
+mod relax;
+mod template;
+mod topology;
 
+pub use options::{MinValuesPolicy, Options, Preferences};
 pub use plan::{Placement, Plan, PlannedClaim, Refusal, RefusedBy, Unplaced, plan};
 
 #[cfg(test)]

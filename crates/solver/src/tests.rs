@@ -12,6 +12,7 @@ use karpenter_model::pool::{NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::{NODES, Resources};
+use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_model::taints::{Effect, Taint};
 use proptest::prelude::*;
@@ -34,8 +35,8 @@ fn pod(name: &str, milli: i64) -> PodView {
         nominated_node_name: None,
         unschedulable: true,
         requests: cpu(milli),
-        requirements: Requirements::new(),
-        tolerations: vec![],
+        labels: BTreeMap::new(),
+        scheduling: PodScheduling::default(),
         critical: false,
         termination_grace_seconds: None,
         unplannable: None,
@@ -105,6 +106,7 @@ fn snapshot(pools: Vec<PoolView>, types: &[i64], pods: Vec<PodView>) -> Snapshot
             .collect(),
         nodes: vec![],
         pending: pods.into_iter().map(|pod| (pod.id.clone(), Arc::new(pod))).collect(),
+        ..Snapshot::default()
     }
 }
 
@@ -128,7 +130,7 @@ fn existing(name: &str, cpus: i64) -> ExistingNode {
 
 /// One line per new node (types, pods), then where the rest went and why some went nowhere.
 fn check(snapshot: &Snapshot) -> String {
-    let plan = plan(snapshot, &LabelRules::core());
+    let plan = plan(snapshot, &LabelRules::core(), &Options::default());
     let names = |pods: &[PodId]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(",");
     let mut lines: Vec<String> = plan
         .claims
@@ -152,7 +154,7 @@ fn pods_share_the_cheapest_node_that_holds_them() {
     let pods = vec![pod("a", 500), pod("b", 1500), pod("c", 2000)];
     let snapshot = snapshot(vec![pool("p")], &[8, 2, 4], pods);
     assert_eq!(check(&snapshot), "p c,b,a [t4,t8] 2");
-    let plan = plan(&snapshot, &LabelRules::core());
+    let plan = plan(&snapshot, &LabelRules::core(), &Options::default());
     let asked = &plan.claims[0].requirements;
     assert_eq!(asked.get(labels::CAPACITY_TYPE).unwrap().to_string(), "karpenter.sh/capacity-type In [on-demand spot]");
     assert_eq!(asked.get(labels::INSTANCE_TYPE).unwrap().len(), 2);
@@ -175,8 +177,11 @@ fn refusals_name_what_is_in_the_way() {
         ..pool("elsewhere")
     };
     let full = PoolView { limits: Resources::new().with(NODES, Quantity::ZERO), ..pool("full") };
-    let in_a =
-        PodView { requirements: Requirements::from_iter([Requirement::any_of(labels::ZONE, ["a"])]), ..pod("a", 5000) };
+    let scheduling = PodScheduling {
+        node_selector: Requirements::from_iter([Requirement::any_of(labels::ZONE, ["a"])]),
+        ..PodScheduling::default()
+    };
+    let in_a = PodView { scheduling, ..pod("a", 5000) };
     assert_eq!(
         check(&snapshot(vec![tainted, elsewhere, full, pool("small")], &[2, 4], vec![in_a])),
         "a nowhere, tainted: did not tolerate taint gpu:NoSchedule; \
@@ -213,7 +218,7 @@ proptest! {
         let pods: Vec<PodView> = sizes.iter().enumerate().map(|(i, milli)| pod(&format!("p{i}"), *milli)).collect();
         let mut snapshot = snapshot(vec![pool("p")], &types, pods);
         snapshot.nodes = nodes.iter().enumerate().map(|(i, cpus)| existing(&format!("n{i}"), *cpus)).collect();
-        let plan = plan(&snapshot, &LabelRules::core());
+        let plan = plan(&snapshot, &LabelRules::core(), &Options::default());
         prop_assert_eq!(plan.placed.len() + plan.unplaced.len(), sizes.len());
         for claim in &plan.claims {
             let mut needed = Resources::new();

@@ -188,6 +188,7 @@ impl ClusterState {
             // An unmanaged node without a provider ID goes by its name.
             let entry = entries.entry(node.provider_id.as_deref().unwrap_or(&node.name)).or_default();
             entry.requested = self.requested_on(&node.name);
+            entry.pods = self.pods_on(&node.name);
             entry.node = Some(node.clone());
         }
         let mut nodes: Vec<ExistingNode> = entries.into_values().collect();

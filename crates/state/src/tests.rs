@@ -7,6 +7,7 @@ use karpenter_model::pod::{PodOwner, PodPhase};
 use karpenter_model::pool::NodeClassRef;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirements;
+use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::taints::{Effect, Taint};
 
 use super::*;
@@ -27,8 +28,8 @@ fn pod(name: &str, node: Option<&str>) -> PodView {
         nominated_node_name: None,
         unschedulable: node.is_none(),
         requests: cpu(1),
-        requirements: Requirements::new(),
-        tolerations: vec![],
+        labels: BTreeMap::new(),
+        scheduling: PodScheduling::default(),
         critical: false,
         termination_grace_seconds: None,
         unplannable: None,

@@ -84,8 +84,12 @@ fn pods_are_understood() {
     let view = converted.view;
     assert!(view.is_provisionable() && view.critical);
     assert_eq!((view.phase, view.owner), (PodPhase::Pending, PodOwner::StatefulSet));
-    assert_eq!(view.requirements.to_string(), "kubernetes.io/arch In [arm64], size Exists >=4");
-    assert_eq!(view.tolerations[0].operator, TolerationOperator::Unknown, "an unknown effect tolerates nothing");
+    assert_eq!(view.scheduling.strict_requirements().to_string(), "kubernetes.io/arch In [arm64], size Exists >=4");
+    assert_eq!(
+        view.scheduling.tolerations[0].operator,
+        TolerationOperator::Unknown,
+        "an unknown effect tolerates nothing"
+    );
 
     for (owner, waits) in [
         (json!(["apps/v1", "DaemonSet"]), false),

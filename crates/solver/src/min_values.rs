@@ -1,0 +1,37 @@
+//! How many distinct values a pool wants to keep possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::instance_type::InstanceType;
+use karpenter_model::requirements::{Requirement, Requirements};
+
+/// The keys whose minimum the types do not reach, with the count they do reach (SCH-47, SCH-48).
+pub(crate) fn unmet<'a>(
+    requirements: &Requirements,
+    types: &(impl Iterator<Item = &'a InstanceType> + Clone),
+) -> BTreeMap<String, u32> {
+    let wanted = requirements.iter().filter_map(|asked| Some((asked, asked.min_values()?)));
+    wanted
+        .filter_map(|(asked, minimum)| {
+            let reached = distinct_values(asked.key(), types.clone());
+            (reached < minimum).then(|| (asked.key().to_owned(), reached))
+        })
+        .collect()
+}
+
+/// Values come from the types themselves, not from what the claim has narrowed them to.
+fn distinct_values<'a>(key: &str, types: impl Iterator<Item = &'a InstanceType>) -> u32 {
+    let values: BTreeSet<&str> =
+        types.filter_map(|known| known.requirements.get(key)).flat_map(Requirement::values).collect();
+    u32::try_from(values.len()).unwrap_or(u32::MAX)
+}
+
+/// Lowers each failing minimum to what can be reached (SCH-49).
+pub(crate) fn lower(requirements: &mut Requirements, unmet: &BTreeMap<String, u32>) {
+    for (key, reached) in unmet {
+        if let Some(mut asked) = requirements.get(key).cloned() {
+            asked.set_min_values(Some(*reached).filter(|count| *count > 0));
+            requirements.replace(asked);
+        }
+    }
+}

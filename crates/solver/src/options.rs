@@ -1,0 +1,32 @@
+//! How a pass plans.
+
+/// What preferences of pods are worth (SCH-95).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preferences {
+    /// Treated as required, then given up one by one.
+    #[default]
+    Respect,
+    Ignore,
+}
+
+/// What happens when a pool's `minValues` cannot be met (SCH-49).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MinValuesPolicy {
+    #[default]
+    Strict,
+    BestEffort,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub preferences: Preferences,
+    pub min_values: MinValuesPolicy,
+    /// The most instance types a claim names (API-277).
+    pub max_instance_types: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { preferences: Preferences::Respect, min_values: MinValuesPolicy::Strict, max_instance_types: 600 }
+    }
+}

@@ -1,0 +1,155 @@
+//! One pass over the pending pods, in the specified order.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use karpenter_model::labels::LabelRules;
+use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::resources::{CPU, MEMORY};
+use karpenter_model::snapshot::Snapshot;
+
+use crate::claim::{OpenClaim, Rules};
+use crate::node::NodeSlot;
+use crate::options::Options;
+use crate::plan::{Placement, Plan, RefusedBy, Unplaced};
+use crate::relax::Trial;
+use crate::template::Template;
+use crate::topology::Topology;
+
+pub(crate) struct Pass<'a> {
+    rules: Rules<'a>,
+    templates: Vec<Template<'a>>,
+    nodes: Vec<NodeSlot<'a>>,
+    claims: Vec<OpenClaim<'a>>,
+    topology: Topology<'a>,
+    some_pool_prefers_no_schedule: bool,
+    placed: BTreeMap<PodId, Placement>,
+    refused: BTreeMap<PodId, Vec<RefusedBy>>,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, labels: &'a LabelRules, options: &'a Options) -> Self {
+        let templates: Vec<Template<'a>> =
+            snapshot.pools.iter().map(|offer| Template::new(offer, snapshot, labels, options)).collect();
+        let mut active: Vec<_> = snapshot.nodes.iter().filter(|node| !node.is_going()).collect();
+        // SCH-87: initialized ones first, then by name.
+        active.sort_by_key(|node| (!node.is_initialized(), node.name().to_owned()));
+        Self {
+            rules: Rules { labels, options },
+            some_pool_prefers_no_schedule: templates.iter().any(Template::prefers_no_schedule),
+            templates,
+            nodes: active.into_iter().map(|node| NodeSlot::new(node, snapshot, labels)).collect(),
+            claims: Vec::new(),
+            topology: Topology::new(snapshot),
+            placed: BTreeMap::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// SCH-90: a pod that fails goes to the end, until a full round has placed nobody.
+    pub(crate) fn run(mut self, snapshot: &'a Snapshot) -> Plan {
+        let mut queue: VecDeque<&'a PodView> = in_order(snapshot);
+        for pod in &queue {
+            self.topology.register(&Trial::new(pod, self.rules.options.preferences));
+        }
+        let mut tried_at: BTreeMap<&PodId, usize> = BTreeMap::new();
+        while let Some(pod) = queue.pop_front() {
+            if tried_at.get(&pod.id) == Some(&queue.len()) {
+                break;
+            }
+            if !self.attempt(pod) {
+                tried_at.insert(&pod.id, queue.len());
+                queue.push_back(pod);
+            }
+        }
+        self.finish()
+    }
+
+    /// SCH-92: try, relax one step, try again.
+    fn attempt(&mut self, pod: &'a PodView) -> bool {
+        let mut trial = Trial::new(pod, self.rules.options.preferences);
+        loop {
+            match self.place(&trial) {
+                Ok(placement) => {
+                    self.refused.remove(&pod.id);
+                    self.placed.insert(pod.id.clone(), placement);
+                    return true;
+                }
+                Err(reasons) => {
+                    if !trial.relax(self.some_pool_prefers_no_schedule) {
+                        self.refused.insert(pod.id.clone(), reasons);
+                        // The next attempt starts from all wishes again (SCH-91).
+                        self.topology.register(&Trial::new(pod, self.rules.options.preferences));
+                        return false;
+                    }
+                    self.topology.register(&trial);
+                }
+            }
+        }
+    }
+
+    /// SCH-96: existing nodes, then claims with the fewest pods, then new ones by pool.
+    fn place(&mut self, trial: &Trial<'_>) -> Result<Placement, Vec<RefusedBy>> {
+        for slot in &mut self.nodes {
+            if let Some(requirements) = slot.try_add(trial, &self.topology) {
+                slot.commit(trial, requirements, &mut self.topology);
+                return Ok(Placement::Existing(slot.node.name().to_owned()));
+            }
+        }
+        let mut order: Vec<usize> = (0..self.claims.len()).collect();
+        order.sort_by_key(|index| self.claims[*index].pods.len());
+        for index in order {
+            let claim = &mut self.claims[index];
+            if let Ok(addition) = claim.try_add(trial, &self.topology, self.rules) {
+                claim.commit(trial, addition, &mut self.topology);
+                return Ok(Placement::New(index));
+            }
+        }
+        let mut reasons = Vec::new();
+        let number = self.claims.len();
+        for template in &mut self.templates {
+            match OpenClaim::open(template, number, trial, &self.topology, self.rules) {
+                Ok((mut claim, addition)) => {
+                    claim.commit(trial, addition, &mut self.topology);
+                    template.charge(&claim.largest_capacity());
+                    self.claims.push(claim);
+                    return Ok(Placement::New(number));
+                }
+                Err(why) => reasons.push(RefusedBy { pool: template.pool.name.clone(), why }),
+            }
+        }
+        Err(reasons)
+    }
+
+    fn finish(self) -> Plan {
+        let mut plan = Plan { placed: self.placed, ..Plan::default() };
+        let mut numbers = BTreeMap::new();
+        for (old, claim) in self.claims.into_iter().enumerate() {
+            let pool = claim.pool.name.clone();
+            match claim.finish(self.rules) {
+                Ok(planned) => {
+                    numbers.insert(old, plan.claims.len());
+                    plan.claims.push(planned);
+                }
+                // Cut to the allowed number of types the claim no longer offers enough values.
+                Err(pods) => plan.unplaced.extend(pods.into_iter().map(|pod| Unplaced::truncated(pod, &pool))),
+            }
+        }
+        plan.placed.retain(|_, placement| match placement {
+            Placement::Existing(_) => true,
+            Placement::New(index) => numbers.get(index).map(|new| *index = *new).is_some(),
+        });
+        plan.unplaced.extend(self.refused.into_iter().map(|(pod, reasons)| Unplaced { pod, reasons }));
+        plan.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+        plan
+    }
+}
+
+/// SCH-89.
+fn in_order(snapshot: &Snapshot) -> VecDeque<&PodView> {
+    let mut pods: Vec<&PodView> = snapshot.pending.values().map(AsRef::as_ref).collect();
+    pods.sort_by(|a, b| {
+        let size = |pod: &PodView| (pod.requests.amount(CPU), pod.requests.amount(MEMORY));
+        size(b).cmp(&size(a)).then_with(|| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)))
+    });
+    pods.into()
+}
