@@ -7,6 +7,7 @@ pub mod conditions;
 pub mod convert;
 pub mod crd;
 pub mod hash;
+pub mod instance_types;
 pub mod kinds;
 pub mod legacy;
 pub mod names;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::convert;
+use karpenter_api::instance_types::Catalogue;
 use karpenter_api::kinds::{ConditionStatus, KWOKNodeClass, NodeClaim};
 use karpenter_api::names::{LabelPolicy, conditions, kwok};
 use karpenter_model::claim::{ClaimView, Status};
@@ -19,7 +20,6 @@ use karpenter_platform::{
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
-use crate::catalogue::Catalogue;
 use crate::node::{PROVIDER_PREFIX, fake_node, node_name, resolved_labels};
 
 /// Fake nodes through the Kubernetes API itself.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
 use karpenter_controllers::{Batching, Context, MinValuesPolicy, Options, PlanningOptions, Preferences};
 use karpenter_kwok::KwokProvider;
-use karpenter_kwok::catalogue::Catalogue;
 use karpenter_model::duration::GoDuration;
 use karpenter_platform::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};

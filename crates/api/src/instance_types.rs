@@ -1,15 +1,18 @@
-//! The instance types on offer: a built-in list, or a file in the form that Karpenter's own kwok provider takes.
+//! Instance types from a file, in the form that the kwok provider takes, and the built-in list of that provider.
+//!
+//! The kwok provider launches them, the command line plans with them, the simulated cloud sells them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use karpenter_api::names::{LabelPolicy, kwok};
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Operator, Requirement, Requirements};
 use karpenter_model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use serde::{Deserialize, Serialize};
+
+use crate::names::{LabelPolicy, kwok};
 
 /// One entry of an instance-type file (API-287). Members other than these are ignored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
