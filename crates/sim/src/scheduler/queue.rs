@@ -1,0 +1,270 @@
+//! Which pod is next.
+//!
+//! Pods are tried by priority, then by time. One that no node will take waits until something changes that could help, five
+//! minutes at most, and meanwhile collects a back-off of 1 s to 10 s. As in kube-scheduler since 1.33, a pod that backs off
+//! is tried early when nobody else is there, so its back-off only decides the order; after an error it is always waited out.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::cluster::Key;
+use super::filters::Filter;
+use super::pod_info::priority;
+
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LAST_BACKOFF: Duration = Duration::from_secs(10);
+/// Whatever the filters say, a pod is tried again after this long.
+const FLUSH: Duration = Duration::from_mins(5);
+
+/// Something happened that may let a waiting pod in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    /// A pod is on a node that was not there before.
+    PodAssigned,
+    /// A pod left its node, or takes up less of it.
+    PodRemoved,
+    PodLabels,
+    /// A claim, a volume or anything that describes them.
+    Volume,
+    Namespace,
+}
+
+impl Change {
+    fn helps(self, filter: Filter) -> bool {
+        use Change::{Namespace, NodeAdded, NodeChanged, NodeRemoved, PodAssigned, PodLabels, PodRemoved, Volume};
+        match filter {
+            Filter::NodeUnschedulable | Filter::TaintToleration | Filter::NodeAffinity => {
+                matches!(self, NodeAdded | NodeChanged)
+            }
+            Filter::NodeName => self == NodeAdded,
+            Filter::NodePorts => matches!(self, NodeAdded | PodRemoved),
+            Filter::NodeResourcesFit => matches!(self, NodeAdded | NodeChanged | PodRemoved),
+            Filter::VolumeRestrictions | Filter::NodeVolumeLimits => matches!(self, NodeAdded | PodRemoved | Volume),
+            Filter::VolumeBinding | Filter::VolumeZone => matches!(self, NodeAdded | NodeChanged | Volume),
+            Filter::PodTopologySpread => {
+                matches!(self, NodeAdded | NodeChanged | NodeRemoved | PodAssigned | PodRemoved | PodLabels)
+            }
+            Filter::InterPodAffinity => {
+                matches!(self, NodeAdded | NodeChanged | PodAssigned | PodRemoved | PodLabels | Namespace)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// To be tried as soon as possible.
+    Active,
+    /// Would be, but was tried a moment ago.
+    BackingOff { until: Timestamp },
+    /// To be tried at this time, not before.
+    AfterError { until: Timestamp },
+    /// Until something helps one of these filters. None at all: until there is a node.
+    Waiting { filters: BTreeSet<Filter> },
+    /// Handed out and not yet reported on.
+    InHand,
+    /// Not to be tried at all yet.
+    Gated,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    pod: Arc<Pod>,
+    state: State,
+    since: Timestamp,
+    /// Decides between pods of one instant: who came first.
+    sequence: u64,
+    refusals: u32,
+    errors: u32,
+}
+
+/// Higher priority first, then the one that waits longer.
+type Rank = (Reverse<i32>, Timestamp, u64, Key);
+
+/// The pods that are on no node yet.
+#[derive(Debug, Clone, Default)]
+pub struct Queue {
+    entries: BTreeMap<Key, Entry>,
+    active: BTreeSet<Rank>,
+    backing_off: BTreeSet<(Timestamp, Rank)>,
+    timers: BTreeSet<(Timestamp, Key)>,
+    next_sequence: u64,
+}
+
+impl Queue {
+    /// Takes over a new or changed pod. A change of anything but its status may be what it waited for.
+    pub fn set(&mut self, pod: Arc<Pod>, now: Timestamp) {
+        let key = Key::of(&pod.metadata);
+        let gated = pod.spec.as_ref().is_some_and(|s| s.scheduling_gates.as_ref().is_some_and(|g| !g.is_empty()));
+        let known = self.entries.get_mut(&key).filter(|e| e.pod.metadata.uid == pod.metadata.uid);
+        let Some(entry) = known else {
+            self.remove(&key);
+            let state = if gated { State::Gated } else { State::Active };
+            let sequence = self.next_sequence;
+            self.next_sequence += 1;
+            self.put(key, Entry { pod, state, since: now, sequence, refusals: 0, errors: 0 });
+            return;
+        };
+        let same = entry.pod.spec == pod.spec
+            && entry.pod.metadata.labels == pod.metadata.labels
+            && entry.pod.metadata.deletion_timestamp == pod.metadata.deletion_timestamp;
+        let retry = !same && matches!(entry.state, State::Waiting { .. });
+        let opened = !gated && entry.state == State::Gated;
+        let Some(mut entry) = self.take(&key) else { return };
+        entry.pod = pod;
+        if gated {
+            entry.state = State::Gated;
+        } else if opened {
+            entry.state = State::Active;
+            entry.since = now;
+        } else if retry {
+            entry.state = woken(&entry, now);
+        }
+        self.put(key, entry);
+    }
+
+    /// The pod is gone or on a node.
+    pub fn remove(&mut self, key: &Key) {
+        self.take(key);
+    }
+
+    /// The pod to try now. Report with [`set_waiting`](Self::set_waiting), [`set_failed`](Self::set_failed) or
+    /// [`remove`](Self::remove) before the next one.
+    pub fn pop(&mut self, now: Timestamp) -> Option<Arc<Pod>> {
+        self.advance(now);
+        let key = self.active.first().map(|r| r.3.clone());
+        let key = key.or_else(|| self.backing_off.first().map(|(_, r)| r.3.clone()))?;
+        let mut entry = self.take(&key)?;
+        entry.state = State::InHand;
+        let pod = Arc::clone(&entry.pod);
+        self.put(key, entry);
+        Some(pod)
+    }
+
+    /// No node would take it, for reasons that these filters gave.
+    pub fn set_waiting(&mut self, key: &Key, filters: BTreeSet<Filter>, now: Timestamp) {
+        let Some(mut entry) = self.take(key) else { return };
+        entry.refusals += 1;
+        entry.errors = 0;
+        entry.since = now;
+        entry.state = State::Waiting { filters };
+        self.put(key.clone(), entry);
+    }
+
+    /// The attempt failed for a reason outside of the decision.
+    pub fn set_failed(&mut self, key: &Key, now: Timestamp) {
+        let Some(mut entry) = self.take(key) else { return };
+        entry.errors += 1;
+        entry.since = now;
+        entry.state = State::AfterError { until: after(now, backoff(entry.errors)) };
+        self.put(key.clone(), entry);
+    }
+
+    /// Wakes the pods that the change may help.
+    pub fn wake(&mut self, change: Change, now: Timestamp) {
+        let helped: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| match &e.state {
+                State::Waiting { filters } if filters.is_empty() => change == Change::NodeAdded,
+                State::Waiting { filters } => filters.iter().any(|f| change.helps(*f)),
+                _ => false,
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in helped {
+            if let Some(mut entry) = self.take(&key) {
+                entry.state = woken(&entry, now);
+                self.put(key, entry);
+            }
+        }
+    }
+
+    /// When to ask again if nothing happens before.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Back-offs and waits that are over.
+    fn advance(&mut self, now: Timestamp) {
+        while let Some((_, key)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
+            let Some(mut entry) = self.take(&key) else { return };
+            entry.state = State::Active;
+            self.put(key, entry);
+        }
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        let rank = entry.rank(key);
+        match &entry.state {
+            State::Active => _ = self.active.remove(&rank),
+            State::BackingOff { until } => _ = self.backing_off.remove(&(*until, rank)),
+            _ => {}
+        }
+        if let Some(at) = entry.timer() {
+            self.timers.remove(&(at, key.clone()));
+        }
+        Some(entry)
+    }
+
+    fn put(&mut self, key: Key, entry: Entry) {
+        let rank = entry.rank(&key);
+        match &entry.state {
+            State::Active => _ = self.active.insert(rank),
+            State::BackingOff { until } => _ = self.backing_off.insert((*until, rank)),
+            _ => {}
+        }
+        if let Some(at) = entry.timer() {
+            self.timers.insert((at, key.clone()));
+        }
+        self.entries.insert(key, entry);
+    }
+}
+
+impl Entry {
+    fn rank(&self, key: &Key) -> Rank {
+        (Reverse(priority(&self.pod)), self.since, self.sequence, key.clone())
+    }
+
+    fn timer(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::BackingOff { until } | State::AfterError { until } => Some(*until),
+            State::Waiting { .. } => Some(after(self.since, FLUSH)),
+            State::Active | State::InHand | State::Gated => None,
+        }
+    }
+}
+
+fn woken(entry: &Entry, now: Timestamp) -> State {
+    let until = after(entry.since, backoff(entry.refusals));
+    if until <= now { State::Active } else { State::BackingOff { until } }
+}
+
+/// 0 for none, then 1, 2, 4, 8 and 10 seconds.
+fn backoff(times: u32) -> Duration {
+    match times {
+        0 => Duration::ZERO,
+        n => FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(n - 1)).min(LAST_BACKOFF),
+    }
+}
+
+fn after(time: Timestamp, wait: Duration) -> Timestamp {
+    time.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,5 @@
+//! Our scheduler beside the real one.
+
+mod agreement;
+mod generator;
+mod real;
