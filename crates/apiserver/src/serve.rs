@@ -2,6 +2,8 @@
 //!
 //! There is no TLS and no login, so it is meant for loopback addresses.
 
+pub mod accept;
+
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 use super::*;
 
-fn list<'a>(value: &'a Value) -> &'a [Value] {
+fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 

@@ -38,7 +38,7 @@ fn rows_are_those_of_the_real_server() {
         let kind = kind_of(&case);
         let items: Vec<_> = case["items"].as_array().unwrap().iter().cloned().map(Arc::new).collect();
         let now = case["now"].as_str().unwrap().parse().unwrap();
-        let table = render(&kind, &items, json!({"resourceVersion": "7"}), Options::at(now));
+        let table = render(&kind, &items, &json!({"resourceVersion": "7"}), Options::at(now));
         assert_eq!(table["metadata"]["resourceVersion"], "7");
         for (ours, real) in table["rows"].as_array().unwrap().iter().zip(case["rows"].as_array().unwrap()) {
             assert_eq!(ours, real, "{}", kind.plural);
@@ -56,7 +56,7 @@ fn every_kind_has_as_many_cells_as_columns() {
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     for kind in Registry::builtin().iter().filter(|kind| kind.verbs.contains(&"list".to_owned())) {
         // An object that says nothing has to be bearable as well.
-        let table = render(kind, &[Arc::new(json!({}))], json!({}), Options::at(now));
+        let table = render(kind, &[Arc::new(json!({}))], &json!({}), Options::at(now));
         let columns = table["columnDefinitions"].as_array().unwrap().len();
         assert_eq!(table["rows"][0]["cells"].as_array().unwrap().len(), columns, "{}", kind.kind);
     }
@@ -73,10 +73,10 @@ fn objects_are_included_as_asked() {
         ("Object", pod.as_ref().clone()),
     ] {
         let include = IncludeObject::parse(parameter).unwrap();
-        let table = render(&kind, &[Arc::clone(&pod)], json!({}), Options { include, columns: false, now });
+        let table = render(&kind, &[Arc::clone(&pod)], &json!({}), Options { include, columns: false, now });
         assert_eq!(table["rows"][0]["object"], want, "{parameter}");
         assert_eq!(table["columnDefinitions"], Value::Null);
     }
     assert_eq!(IncludeObject::parse("All"), None);
-    assert_eq!(partial_list(&[pod], json!({}))["items"][0]["metadata"]["name"], "a");
+    assert_eq!(partial_list(&[pod], &json!({}))["items"][0]["metadata"]["name"], "a");
 }
