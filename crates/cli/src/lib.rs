@@ -6,6 +6,7 @@
 mod convert;
 mod crds;
 mod manifests;
+mod plan;
 mod validate;
 mod yaml;
 
@@ -37,6 +38,8 @@ enum Command {
     Validate(validate::Args),
     /// Turn Provisioners, AWSNodeTemplates and v1beta1 manifests into v1
     Convert(convert::Args),
+    /// Show what would be launched for the pods of some manifests, and why not where not
+    Plan(plan::Args),
 }
 
 impl Cli {
@@ -46,6 +49,7 @@ impl Cli {
             Command::Crds(args) => crds::run(args, out, err),
             Command::Validate(args) => validate::run(args, input, out, err),
             Command::Convert(args) => convert::run(args, input, out, err),
+            Command::Plan(args) => plan::run(args, input, out, err),
         }
     }
 }

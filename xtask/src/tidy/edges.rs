@@ -91,7 +91,7 @@ const RULES: &[Rule] = &[
         &["sim", "apiserver", "testkit"],
     ),
     // what-if for users; a first try must not build the cloud SDK
-    rule("cli", &["model", "api", "schema", "solver", "sim", "dashboard", "testkit"], &["aws", "aws-*"]),
+    rule("cli", &["model", "api", "schema", "state", "solver", "sim", "dashboard", "testkit"], &["aws", "aws-*"]),
     // never shipped: whatever it documents
     rule("xtask", &["model", "api", "schema", "controllers", "operator"], CLOUD),
 ];

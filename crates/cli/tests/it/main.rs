@@ -6,6 +6,7 @@ mod convert_laws;
 mod crds;
 mod fuzz;
 mod input;
+mod plan;
 mod validate;
 
 use std::io::Write;

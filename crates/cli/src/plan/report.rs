@@ -1,0 +1,149 @@
+//! The plan as scripts read it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use karpenter_model::instance_type::InstanceType;
+use karpenter_model::labels::LabelRules;
+use karpenter_model::resources::Resources;
+use karpenter_model::snapshot::Snapshot;
+use karpenter_solver::{Placement, Plan, PlannedClaim};
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    pub(super) nodes: Vec<NewNode>,
+    pub(super) existing: Vec<ExistingPlace>,
+    pub(super) unschedulable: Vec<Unschedulable>,
+    pub(super) cost: Cost,
+    pub(super) planner: &'static str,
+    pub(super) timings: Timings,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewNode {
+    pub(super) node_pool: String,
+    /// Cheapest first.
+    pub(super) instance_types: Vec<String>,
+    /// What would be launched if the cheapest is to be had.
+    pub(super) launch: Option<Launch>,
+    pub(super) requests: BTreeMap<String, String>,
+    pub(super) pods: Vec<String>,
+}
+
+impl NewNode {
+    fn price(&self) -> Option<f64> {
+        Some(self.launch.as_ref()?.price_per_hour)
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Launch {
+    pub(super) instance_type: String,
+    pub(super) zone: String,
+    pub(super) capacity_type: String,
+    pub(super) price_per_hour: f64,
+    /// What pods can have of it.
+    pub(super) allocatable: BTreeMap<String, String>,
+    /// Requests as percentages of that.
+    pub(super) fill: BTreeMap<String, u32>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ExistingPlace {
+    pub(super) node: String,
+    pub(super) pods: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Unschedulable {
+    pub(super) pod: String,
+    pub(super) reasons: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cost {
+    /// Of the new nodes.
+    pub(super) per_hour: f64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Timings {
+    load_ms: f64,
+    solve_ms: f64,
+}
+
+impl Timings {
+    pub(super) fn new(load: Duration, solve: Duration) -> Self {
+        Self { load_ms: load.as_secs_f64() * 1e3, solve_ms: solve.as_secs_f64() * 1e3 }
+    }
+}
+
+impl Report {
+    pub(super) fn new(snapshot: &Snapshot, plan: &Plan, rules: &LabelRules, timings: Timings) -> Self {
+        let nodes: Vec<NewNode> = plan.claims.iter().map(|claim| new_node(snapshot, claim, rules)).collect();
+        let mut existing: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (pod, placement) in &plan.placed {
+            if let Placement::Existing(node) = placement {
+                existing.entry(node.clone()).or_default().push(pod.to_string());
+            }
+        }
+        let unschedulable = plan.unplaced.iter().map(|unplaced| Unschedulable {
+            pod: unplaced.pod.to_string(),
+            reasons: match &unplaced.reasons[..] {
+                [] => vec!["there is no nodepool to launch from".to_owned()],
+                reasons => reasons.iter().map(|r| format!("nodepool {}: {}", r.pool, r.why)).collect(),
+            },
+        });
+        Self {
+            // An empty sum of floats is minus zero.
+            cost: Cost { per_hour: nodes.iter().filter_map(NewNode::price).sum::<f64>() + 0.0 },
+            nodes,
+            existing: existing.into_iter().map(|(node, pods)| ExistingPlace { node, pods }).collect(),
+            unschedulable: unschedulable.collect(),
+            planner: "reference",
+            timings,
+        }
+    }
+}
+
+fn new_node(snapshot: &Snapshot, claim: &PlannedClaim, rules: &LabelRules) -> NewNode {
+    let offer = snapshot.pools.iter().find(|offer| offer.pool.name == claim.pool.name);
+    let cheapest = claim.instance_types.first();
+    let known = offer.zip(cheapest).and_then(|(offer, name)| offer.instance_types.iter().find(|t| t.name == *name));
+    NewNode {
+        node_pool: claim.pool.name.clone(),
+        instance_types: claim.instance_types.clone(),
+        launch: known.and_then(|known| launch(known, claim, rules)),
+        requests: shown(&claim.requests),
+        pods: claim.pods.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn launch(known: &InstanceType, claim: &PlannedClaim, rules: &LabelRules) -> Option<Launch> {
+    let offering = *known.launchable_offerings(&claim.requirements, rules).first()?;
+    let allocatable = known.allocatable_with(&offering.overrides);
+    let fill = claim.requests.iter().filter_map(|(name, amount)| {
+        let available = allocatable.amount(name).as_f64();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage of a plan that fits")]
+        let percent = (amount.as_f64() / available * 100.0).round() as u32;
+        (available > 0.0).then(|| (name.to_owned(), percent))
+    });
+    Some(Launch {
+        instance_type: known.name.clone(),
+        zone: offering.zone().unwrap_or_default().to_owned(),
+        capacity_type: offering.capacity_type().unwrap_or_default().to_owned(),
+        price_per_hour: offering.price.per_hour(),
+        fill: fill.collect(),
+        allocatable: shown(&allocatable),
+    })
+}
+
+fn shown(resources: &Resources) -> BTreeMap<String, String> {
+    resources.iter().map(|(name, amount)| (name.to_owned(), amount.to_string())).collect()
+}
