@@ -79,6 +79,7 @@ fn pod(name: &str) -> PodView {
         deleting_since: None,
         phase: PodPhase::Running,
         owner: PodOwner::Other,
+        daemon_set: None,
         node_name: Some("node-1".into()),
         nominated_node_name: None,
         unschedulable: false,

@@ -6,7 +6,7 @@ use karpenter_model::labels;
 use karpenter_model::pod::{PodOwner, PodPhase};
 use karpenter_model::pool::NodeClassRef;
 use karpenter_model::quantity::Quantity;
-use karpenter_model::requirements::Requirements;
+use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::taints::{Effect, Taint};
 
@@ -24,6 +24,7 @@ fn pod(name: &str, node: Option<&str>) -> PodView {
         deleting_since: None,
         phase: PodPhase::Running,
         owner: PodOwner::Other,
+        daemon_set: None,
         node_name: node.map(ToOwned::to_owned),
         nominated_node_name: None,
         unschedulable: node.is_none(),
@@ -181,4 +182,35 @@ fn nominations_last_until_replaced() {
     let until = Timestamp::from_second(20).unwrap();
     state.nominate("a", until);
     assert_eq!(state.nodes()[0].nominated_until, Some(until));
+}
+
+/// SCH-71, SCH-238, SC-123, SC-125, SC-357: the newest live pod speaks for its DaemonSet, with the template's affinity.
+#[test]
+fn a_live_pod_speaks_for_its_daemon_set() {
+    let pinned = |value: &str| vec![Requirements::from_iter([Requirement::any_of("node", [value])])];
+    let daemon = |name: &str| DaemonView { id: pod(name, None).id, template: pod(name, None) };
+    let mut agent = daemon("agent");
+    agent.template.scheduling.required_terms = pinned("template");
+    agent.template.requests = cpu(4);
+    let mut state = state([Change::Daemon(Arc::new(agent)), Change::Daemon(Arc::new(daemon("other")))]);
+    assert_eq!(state.daemons()[0].requests, cpu(4), "no pod yet");
+
+    let live = |name: &str, second, units| {
+        let mut one = PodView {
+            daemon_set: Some("agent".into()),
+            created_at: Timestamp::from_second(second).unwrap(),
+            requests: cpu(units),
+            ..pod(name, Some("n"))
+        };
+        one.scheduling.required_terms = pinned("n");
+        Change::Pod(Arc::new(one))
+    };
+    state.apply(live("agent-a", 10, 2));
+    state.apply(live("agent-b", 20, 3));
+    let daemons = state.daemons();
+    assert_eq!((daemons[0].id.name.as_str(), &daemons[0].requests), ("agent-b", &cpu(3)));
+    assert_eq!(daemons[0].scheduling.required_terms, pinned("template"));
+    assert_eq!(daemons[1].id.name, "other");
+    state.apply(Change::DaemonGone(pod("agent", None).id));
+    assert_eq!(state.daemons().len(), 1);
 }
