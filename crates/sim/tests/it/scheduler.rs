@@ -1,6 +1,5 @@
 //! Our scheduler beside the real one.
 
-mod actor;
 mod agreement;
 mod generator;
 mod real;
