@@ -12,6 +12,7 @@
 //! - No dynamic resource allocation, no extenders, no translation of in-tree volumes to CSI.
 //! - Features are at the defaults of 1.35: pod-level resources on, `Gt` and `Lt` of tolerations off.
 
+mod actor;
 mod cluster;
 mod decision;
 mod filters;
@@ -22,6 +23,7 @@ mod resources;
 mod score;
 mod selector;
 
+pub use self::actor::Scheduler;
 pub use self::cluster::{Cluster, Key};
 pub use self::decision::{Decision, Placement, Unfit, decide, feasible};
 pub use self::filters::{Filter, VolumePlan};

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::filters::is_bound;
 use super::objects::Object;
 use super::pod_info::{PodInfo, is_finished, node_of, nominated_node};
 use super::queue::Change;
@@ -83,6 +84,8 @@ pub struct Cluster {
     pub(super) nodes: BTreeMap<String, Arc<NodeInfo>>,
     /// Every pod that has not finished. Those on nodes we know are also in [`NodeInfo::pods`].
     pub(super) pods: BTreeMap<Key, Arc<PodInfo>>,
+    /// Pods by the node they are bound to, known to us or not.
+    bound: BTreeMap<String, BTreeSet<Key>>,
     /// Pods on some node that keep other pods away.
     pub(super) repelling: BTreeSet<Key>,
     /// Pods on no node yet, by the node that they are meant for.
@@ -152,6 +155,11 @@ impl Cluster {
         }
     }
 
+    /// The claim is there and bound for good.
+    pub(super) fn is_bound(&self, claim: &Key) -> bool {
+        self.claims.get(claim).is_some_and(|c| is_bound(c))
+    }
+
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -165,7 +173,7 @@ impl Cluster {
         let name = Key::of(&node.metadata).name;
         let Some(known) = self.nodes.get_mut(&name) else {
             let mut info = NodeInfo::new(node);
-            for pod in self.pods.values().filter(|p| node_of(&p.pod) == Some(&name)) {
+            for pod in self.bound.get(&name).into_iter().flatten().filter_map(|key| self.pods.get(key)) {
                 info.put(pod);
             }
             self.nodes.insert(name, Arc::new(info));
@@ -196,6 +204,7 @@ impl Cluster {
         self.remove_pod(&key);
         let info = Arc::new(PodInfo::new(pod));
         if let Some(name) = node_of(&info.pod) {
+            self.bound.entry(name.to_owned()).or_default().insert(key.clone());
             if !info.anti_affinity.is_empty() {
                 self.repelling.insert(key.clone());
             }
@@ -216,16 +225,20 @@ impl Cluster {
             if let Some(node) = self.nodes.get_mut(name) {
                 Arc::make_mut(node).take(key);
             }
+            unlist(&mut self.bound, name, key);
             return Some(Change::PodRemoved);
         }
-        let name = nominated_node(&gone.pod)?;
-        if let Some(keys) = self.nominated.get_mut(name) {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.nominated.remove(name);
-            }
-        }
+        unlist(&mut self.nominated, nominated_node(&gone.pod)?, key);
         Some(Change::PodRemoved)
+    }
+}
+
+fn unlist(lists: &mut BTreeMap<String, BTreeSet<Key>>, name: &str, key: &Key) {
+    if let Some(keys) = lists.get_mut(name) {
+        keys.remove(key);
+        if keys.is_empty() {
+            lists.remove(name);
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use super::selector::{pod_selects_node, required_terms};
 
 pub(super) use self::spread::soft_counts;
 pub(super) use self::taints::untolerated_preferences;
+pub(super) use self::volume_binding::is_bound;
 
 /// Names as kube-scheduler calls its plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

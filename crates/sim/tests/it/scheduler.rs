@@ -1,5 +1,6 @@
 //! Our scheduler beside the real one.
 
+mod actor;
 mod agreement;
 mod generator;
 mod real;
