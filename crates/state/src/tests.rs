@@ -1,13 +1,10 @@
 use std::collections::BTreeMap;
 
-use karpenter_model::claim::{ConditionView, Status};
-use karpenter_model::duration::NillableDuration;
+use karpenter_model::example;
 use karpenter_model::labels;
-use karpenter_model::pod::{PodOwner, PodPhase};
-use karpenter_model::pool::NodeClassRef;
+use karpenter_model::pod::PodPhase;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
-use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::taints::{Effect, Taint};
 
 use super::*;
@@ -18,69 +15,25 @@ fn cpu(units: i64) -> Resources {
 
 fn pod(name: &str, node: Option<&str>) -> PodView {
     PodView {
-        id: PodId { namespace: "default".into(), name: name.into() },
-        uid: name.into(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        phase: PodPhase::Running,
-        owner: PodOwner::Other,
-        daemon_set: None,
         node_name: node.map(ToOwned::to_owned),
-        nominated_node_name: None,
         unschedulable: node.is_none(),
         requests: cpu(1),
-        labels: BTreeMap::new(),
-        scheduling: PodScheduling::default(),
-        critical: false,
-        termination_grace_seconds: None,
-        unplannable: None,
+        ..example::pod(name)
     }
 }
 
 fn node(name: &str, provider_id: &str) -> NodeView {
-    NodeView {
-        name: name.into(),
-        uid: name.into(),
-        provider_id: Some(provider_id.into()),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        taints: vec![Taint::unregistered()],
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        ready: true,
-    }
+    NodeView { provider_id: Some(provider_id.into()), taints: vec![Taint::unregistered()], ..example::node(name) }
 }
 
 fn claim(name: &str, provider_id: Option<&str>) -> ClaimView {
-    let condition = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };
     ClaimView {
-        name: name.into(),
-        uid: name.into(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: true,
         labels: BTreeMap::from([(labels::NODEPOOL.into(), "pool".into())]),
-        annotations: BTreeMap::new(),
-        pool: Some("pool".into()),
-        node_class: NodeClassRef { group: "g".into(), kind: "K".into(), name: "n".into() },
-        requirements: Requirements::new(),
-        requests: Resources::new(),
         taints: vec![Taint::new("dedicated", "", Effect::NoSchedule)],
-        startup_taints: vec![],
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
         provider_id: provider_id.map(ToOwned::to_owned),
-        node_name: None,
         capacity: cpu(8),
         allocatable: cpu(7),
-        launched: condition,
-        registered: condition,
-        initialized: condition,
-        drained: None,
-        instance_terminating: None,
+        ..example::claim(name)
     }
 }
 
