@@ -123,6 +123,11 @@ impl Registry {
         self.iter().any(|t| t.group == group && t.version == version)
     }
 
+    /// What the CRD of this name defines.
+    pub fn custom_types(&self, crd_name: &str) -> &[Arc<ResourceType>] {
+        self.custom.get(crd_name).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// Takes the place of what the CRD of this name defined before; no types take it away.
     pub fn set_custom(&mut self, crd_name: &str, types: Vec<ResourceType>) {
         if types.is_empty() {

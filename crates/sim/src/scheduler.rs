@@ -22,8 +22,6 @@ mod queue;
 mod resources;
 mod score;
 mod selector;
-#[cfg(test)]
-mod tests;
 
 pub use self::actor::Scheduler;
 pub use self::cluster::{Cluster, Key};

@@ -1,0 +1,37 @@
+//! Ownership of fields: sets of them, what a write changes, and how an applied configuration is merged.
+
+mod compare;
+mod managed;
+mod merge;
+mod remove;
+mod set;
+
+use serde_json::{Map, Value};
+
+use crate::shape::{ListKind, Shape};
+
+pub(crate) use self::compare::{Comparison, compare, set_of};
+pub(crate) use self::managed::{ApplyConflict, Managed, Operation, Writer};
+pub(crate) use self::merge::merge;
+pub(crate) use self::remove::remove;
+pub(crate) use self::set::{Element, Set};
+
+/// What tells an item of a list from the others. `None` where the list is written as a whole or the item has no key.
+fn item_element(list: &Shape, item: &Value) -> Option<Element> {
+    match &list.node().list {
+        ListKind::Atomic => None,
+        ListKind::Set => Some(Element::Value(item.to_string())),
+        ListKind::Keys(keys) => {
+            let shape = list.element();
+            let fields = &shape.node().fields;
+            let mut identity = Map::new();
+            for key in keys {
+                let value = item.get(key).or_else(|| fields.get(key)?.default.as_ref());
+                if let Some(value) = value.filter(|v| !v.is_object() && !v.is_array()) {
+                    identity.insert(key.clone(), value.clone());
+                }
+            }
+            (!identity.is_empty()).then(|| Element::Key(Value::Object(identity).to_string()))
+        }
+    }
+}

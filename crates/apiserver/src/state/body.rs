@@ -1,0 +1,201 @@
+//! From bytes to an object: JSON, the right kind, no unknown fields.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::{Call, FieldValidation, State, events};
+use crate::status::Failure;
+use crate::typed::{self, json_type};
+
+/// The body of a request and what it claims to be.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    /// Without parameters.
+    pub(crate) media_type: String,
+    pub(crate) bytes: Bytes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl Content {
+    pub(crate) fn patch_type(&self) -> Option<PatchType> {
+        match self.media_type.as_str() {
+            "application/json-patch+json" => Some(PatchType::Json),
+            "application/merge-patch+json" => Some(PatchType::Merge),
+            "application/strategic-merge-patch+json" => Some(PatchType::Strategic),
+            "application/apply-patch+yaml" | "application/apply-patch+json" => Some(PatchType::Apply),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn parse(&self) -> Result<Value, String> {
+        serde_json::from_slice(&self.bytes).map_err(|e| go_error(&e))
+    }
+}
+
+/// The text of Go's decoder, as far as it can be known.
+pub(crate) fn go_error(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    format!("invalid character looking for beginning of value (line {}, column {})", error.line(), error.column())
+}
+
+/// An object and what was odd about it.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl State {
+    /// The object in the body of a create or update.
+    pub(super) fn decode(&self, call: &Call) -> Result<Decoded, Failure> {
+        let media = call.content.media_type.as_str();
+        if !matches!(media, "" | "application/json") {
+            return Err(Failure::new(
+                415,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            ));
+        }
+        let kind = &call.kind.kind;
+        let value = call.content.parse().map_err(|e| {
+            let text = String::from_utf8_lossy(&call.content.bytes);
+            let text: String = text.chars().take(1024).collect();
+            Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {e} ({text})"
+            ))
+        })?;
+        if !value.is_object() {
+            let hex: String = call.content.bytes.iter().take(1024).map(|b| format!("{b:02x}")).collect();
+            return Err(Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({hex})",
+                json_type(&value)
+            )));
+        }
+        self.check_type(call, &value)?;
+        self.conform(call, value, &|call, mismatch| cannot_be_handled(call, mismatch))
+    }
+
+    fn check_type(&self, call: &Call, value: &Value) -> Result<(), Failure> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let wanted = call.kind.api_version();
+        if call.kind.crd {
+            if kind.is_empty() || version.is_empty() {
+                let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+                return Err(Failure::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{value}'",
+                    call.kind.kind
+                )));
+            }
+            if version != wanted || kind != call.kind.kind {
+                let (group, own) = version.split_once('/').unwrap_or(("", version));
+                return Err(Failure::bad_request(format!(
+                    "{kind} in version {own:?} cannot be handled as a {}: converting unstructured from {group}/{own}, Kind={kind} is not supported",
+                    call.kind.kind
+                )));
+            }
+            return Ok(());
+        }
+        if (version.is_empty() || version == wanted) && (kind.is_empty() || kind == call.kind.kind) {
+            return Ok(());
+        }
+        let (group, own) = version.split_once('/').unwrap_or(("", version));
+        let kind = if kind.is_empty() { &call.kind.kind } else { kind };
+        let why = if self.registry.by_kind(group, own, kind).is_some() {
+            format!("converting ({own}.{kind}) to (core.{}): unknown conversion", call.kind.kind)
+        } else {
+            format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")
+        };
+        Err(Failure::bad_request(format!("{kind} in version {own:?} cannot be handled as a {}: {why}", call.kind.kind)))
+    }
+
+    /// Brings an object into the form in which it is stored, with all that was unknown taken out. `refuse` words a value of
+    /// the wrong type.
+    pub(super) fn conform(
+        &self,
+        call: &Call,
+        mut object: Value,
+        refuse: &dyn Fn(&Call, &str) -> Failure,
+    ) -> Result<Decoded, Failure> {
+        let validation = call.field_validation()?;
+        if let Value::Object(map) = &mut object {
+            map.insert("apiVersion".to_owned(), call.kind.api_version().into());
+            map.insert("kind".to_owned(), call.kind.kind.clone().into());
+            match map.get("metadata") {
+                None | Some(Value::Null) => {
+                    map.insert("metadata".to_owned(), Value::Object(Map::new()));
+                }
+                _ => {}
+            }
+        }
+        let unknown = if call.kind.crd {
+            self.conform_custom(call, &mut object, refuse)?
+        } else {
+            conform_builtin(call, &mut object, refuse)?
+        };
+        let warnings: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
+        match validation {
+            FieldValidation::Strict if !warnings.is_empty() => {
+                Err(refuse(call, &format!("strict decoding error: {}", warnings.join(", "))))
+            }
+            FieldValidation::Ignore => Ok(Decoded { object, warnings: Vec::new() }),
+            _ => Ok(Decoded { object, warnings }),
+        }
+    }
+
+    fn conform_custom(
+        &self,
+        call: &Call,
+        object: &mut Value,
+        refuse: &dyn Fn(&Call, &str) -> Failure,
+    ) -> Result<Vec<String>, Failure> {
+        let Some(metadata) = object.get_mut("metadata") else { return Ok(Vec::new()) };
+        let findings = typed::normalise_metadata(metadata, "ObjectMeta");
+        if let Some(mismatch) = findings.mismatch {
+            return Err(refuse(call, &mismatch));
+        }
+        let mut unknown = findings.unknown;
+        let version = self.custom.get(&call.kind.qualified()).and_then(|c| c.versions.get(&call.kind.version));
+        if let Some(schema) = version.and_then(|v| v.schema.as_ref()) {
+            unknown.extend(schema.prune(object).iter().map(ToString::to_string));
+            schema.default(object);
+        }
+        unknown.sort();
+        Ok(unknown)
+    }
+}
+
+fn conform_builtin(
+    call: &Call,
+    object: &mut Value,
+    refuse: &dyn Fn(&Call, &str) -> Failure,
+) -> Result<Vec<String>, Failure> {
+    let kind = &call.kind;
+    let shape = crate::shape::of_kind(&kind.group, &kind.version, &kind.kind).unwrap_or_else(crate::shape::any);
+    let findings = typed::normalise(&shape, object, &kind.kind);
+    if let Some(mismatch) = findings.mismatch {
+        return Err(refuse(call, &mismatch));
+    }
+    if kind.group == "events.k8s.io" {
+        events::to_core(object);
+    }
+    crate::kinds::set_defaults(kind, object);
+    Ok(findings.unknown)
+}
+
+fn cannot_be_handled(call: &Call, why: &str) -> Failure {
+    if call.kind.crd && why.starts_with("strict decoding error") {
+        return Failure::bad_request(why);
+    }
+    let kind = &call.kind.kind;
+    Failure::bad_request(format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", call.kind.version))
+}

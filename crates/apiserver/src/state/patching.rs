@@ -1,0 +1,228 @@
+//! PATCH: three sorts that say what to change, and server-side apply, which says what is wanted.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::body::PatchType;
+use super::update::check_identity;
+use super::{Answer, Call, State};
+use crate::fields::Managed;
+use crate::kinds::map_at;
+use crate::patch;
+use crate::shape::{NodeKind, Shape};
+use crate::status::{Cause, Failure};
+use crate::store::Entry;
+use crate::typed::{self, json_type};
+
+impl State {
+    pub(super) fn patch(&mut self, call: &Call) -> Result<Answer, Failure> {
+        let Some(patch_type) = call.content.patch_type().filter(|t| !(call.kind.crd && *t == PatchType::Strategic))
+        else {
+            return Err(unsupported_media(call));
+        };
+        call.dry_run()?;
+        call.field_validation()?;
+        if patch_type == PatchType::Apply {
+            return self.apply(call);
+        }
+        if call.query.get("force").is_some() {
+            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+            return Err(Failure::invalid_options("PatchOptions", cause));
+        }
+        let live = self.find(call)?;
+        let decoded = self.patched(call, patch_type, &live)?;
+        check_identity(call, &decoded.object)?;
+        let value = self.change(call, &live, decoded.object, None)?;
+        Ok(Answer::Object { code: 200, value, warnings: decoded.warnings })
+    }
+
+    /// The object after the patch, decoded again.
+    pub(super) fn patched(
+        &self,
+        call: &Call,
+        patch_type: PatchType,
+        live: &Arc<Entry>,
+    ) -> Result<super::body::Decoded, Failure> {
+        let patch = call.content.parse().map_err(|e| Failure::bad_request(format!("error decoding patch: {e}")))?;
+        let current = live.requested(&call.kind);
+        let mut object = (*current).clone();
+        if patch_type != PatchType::Json && !patch.is_object() {
+            return Err(Failure::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                json_type(&patch)
+            )));
+        }
+        match patch_type {
+            PatchType::Json => patch::json_patch(&mut object, &patch)?,
+            PatchType::Merge => patch::merge_patch(&mut object, &patch),
+            _ => {
+                // Merge keys are those of the version that is patched.
+                let kind = &call.kind;
+                let shape =
+                    crate::shape::of_kind(&kind.group, &kind.version, &kind.kind).unwrap_or_else(crate::shape::any);
+                object = patch::strategic_patch(&shape, &current, &patch)
+                    .map_err(|why| invalid_patch(&go_text(&patch), &why))?;
+            }
+        }
+        if !object.is_object() {
+            return Err(Failure::bad_request("error decoding patch: the patched object is no object"));
+        }
+        let strategic = (patch_type == PatchType::Strategic).then(|| go_text(&patch));
+        let text = object.to_string();
+        self.conform(call, object, &|_, why| invalid_patch(strategic.as_ref().unwrap_or(&text), why))
+    }
+
+    fn apply(&mut self, call: &Call) -> Result<Answer, Failure> {
+        if call.query.get("fieldManager").is_none() {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(Failure::invalid_options("PatchOptions", cause));
+        }
+        let config = call.content.parse().map_err(|e| Failure::bad_request(format!("error decoding YAML: {e}")))?;
+        let live = self.find(call).ok();
+        let (config, decoded, managed) = self.merged(call, config, live.as_ref())?;
+        let Some(live) = live else {
+            if config["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
+                check_identity(call, &config)?;
+            }
+            check_identity(call, &decoded.object)?;
+            let value = self.create(call, decoded.object, managed)?;
+            return Ok(Answer::Object { code: 201, value, warnings: decoded.warnings });
+        };
+        check_identity(call, &decoded.object)?;
+        let value = self.change(call, &live, decoded.object, Some(managed))?;
+        Ok(Answer::Object { code: 200, value, warnings: decoded.warnings })
+    }
+
+    /// The object with the configuration applied, and who owns what then.
+    fn merged(
+        &self,
+        call: &Call,
+        mut config: Value,
+        live: Option<&Arc<Entry>>,
+    ) -> Result<(Value, super::body::Decoded, Managed), Failure> {
+        let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let (group, own) = version.split_once('/').unwrap_or(("", &version));
+        if version != call.kind.api_version() || kind != call.kind.kind {
+            return Err(Failure::bad_request(format!("invalid object type: {group}/{own}, Kind={kind}")));
+        }
+        if config["metadata"].get("managedFields").is_some_and(|m| !m.is_null()) {
+            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        }
+        let shape = self.request_shape(call);
+        let mut unknown = Vec::new();
+        undeclared(&shape, &config, String::new(), &mut unknown);
+        if !unknown.is_empty() {
+            let at = |field: &str| config["metadata"][field].as_str().unwrap_or_default();
+            let list =
+                if unknown.len() == 1 { unknown.remove(0) } else { format!("errors:\n  {}", unknown.join("\n  ")) };
+            return Err(Failure::internal(format!(
+                "failed to create typed patch object ({}/{}; {group}/{own}, Kind={kind}): {list}",
+                at("namespace"),
+                at("name")
+            )));
+        }
+        drop_nulls(&mut config);
+        let current = match live {
+            Some(entry) => {
+                let mut value = (*entry.requested(&call.kind)).clone();
+                if let Some(metadata) = map_at(&mut value, &["metadata"]) {
+                    metadata.remove("managedFields");
+                }
+                value
+            }
+            None if call.kind.crd => json!({"apiVersion": version, "kind": kind, "metadata": {}}),
+            None => typed::skeleton(&shape),
+        };
+        let mut managed = live.map(|entry| Managed::of(&entry.value)).unwrap_or_default();
+        let force = call.query.flag("force");
+        let merged = managed.apply(&shape, &current, &config, &self.writer(call), force).map_err(|conflict| {
+            Failure::new(409, "Conflict", conflict.message).with_details(json!({"causes": conflict.causes}))
+        })?;
+        let decoded = self.conform(call, merged, &|call, why| {
+            Failure::bad_request(format!("{} cannot be handled: {why}", call.kind.kind))
+        })?;
+        Ok((config, decoded, managed))
+    }
+
+    /// The shape in the version of the request.
+    fn request_shape(&self, call: &Call) -> Shape {
+        let kind = &call.kind;
+        if kind.crd {
+            return self.shape(kind);
+        }
+        crate::shape::of_kind(&kind.group, &kind.version, &kind.kind).unwrap_or_else(crate::shape::any)
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, v| !v.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Fields that the schema does not have.
+fn undeclared(shape: &Shape, value: &Value, path: String, found: &mut Vec<String>) {
+    let node = shape.node();
+    match (node.kind, value) {
+        (NodeKind::Struct, Value::Object(map)) => {
+            for (name, child) in map {
+                let at = format!("{path}.{name}");
+                if node.fields.contains_key(name) || node.element.is_some() {
+                    undeclared(&shape.child(name), child, at, found);
+                } else {
+                    found.push(format!("{at}: field not declared in schema"));
+                }
+            }
+        }
+        (NodeKind::Map, Value::Object(map)) => {
+            for (name, child) in map {
+                undeclared(&shape.element(), child, format!("{path}.{name}"), found);
+            }
+        }
+        (NodeKind::List, Value::Array(items)) => {
+            for item in items {
+                undeclared(&shape.element(), item, format!("{path}[]"), found);
+            }
+        }
+        (NodeKind::String, value) if !value.is_string() && !value.is_null() => {
+            found.push(format!("{path}: expected string, got &value.valueUnstructured{{Value:{value}}}"));
+        }
+        _ => {}
+    }
+}
+
+fn unsupported_media(call: &Call) -> Failure {
+    if call.kind.crd && call.content.patch_type() == Some(PatchType::Strategic) {
+        return Failure::new(
+            415,
+            "UnsupportedMediaType",
+            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        );
+    }
+    Failure::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details(json!({}))
+}
+
+fn invalid_patch(patch: &str, why: &str) -> Failure {
+    Failure::invalid_kind("", "", "", &[Cause::invalid("patch", &json!(patch), why)])
+}
+
+/// A value as Go prints it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Object(map) => {
+            let parts: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", go_text(v))).collect();
+            format!("map[{}]", parts.join(" "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
