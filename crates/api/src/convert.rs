@@ -26,7 +26,7 @@ use crate::values::QuantityText;
 
 pub use claim::claim;
 pub use node::{node, node_taint};
-pub use pod::pod;
+pub use pod::{daemon_set_view as daemon_set, pod};
 pub use pool::pool;
 
 /// A field that does not say anything we understand.

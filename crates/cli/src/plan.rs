@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
         }
     };
     let (documents, unreadable) = manifests::load(&args.files, stdin);
-    let mut cluster = Cluster::read(&documents, &catalogue);
+    let cluster = Cluster::read(&documents, &catalogue);
     for error in &unreadable {
         writeln!(err, "error: {error}")?;
     }
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
         let kinds: Vec<String> = cluster.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         writeln!(err, "not looked at: {}", kinds.join(", "))?;
     }
-    let snapshot = cluster.take_snapshot();
+    let snapshot = cluster.snapshot();
     let loaded = started.elapsed();
     let solving = Instant::now();
     let plan = karpenter_solver::plan(&snapshot, catalogue.policy.rules(), &Options::default());

@@ -81,6 +81,8 @@ async fn snapshot(ctx: &Context) -> Snapshot {
     let state = ctx.state();
     let nodes = state.nodes();
     let mut pending = state.pending_pods();
+    let daemons = state.daemons();
+    let namespaces = state.namespaces().clone();
     drop(state);
     pending.retain(|id, pod| match &pod.unplannable {
         Some(why) => {
@@ -89,7 +91,7 @@ async fn snapshot(ctx: &Context) -> Snapshot {
         }
         None => true,
     });
-    Snapshot { pools: offers, nodes, pending, ..Snapshot::default() }
+    Snapshot { pools: offers, nodes, pending, daemons, namespaces }
 }
 
 /// Claims that pods were planned onto are expected to receive them (SCH-24).

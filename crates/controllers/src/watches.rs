@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
@@ -29,6 +30,8 @@ pub async fn run(ctx: Arc<Context>) {
         follow(Api::all(ctx.client.clone()), Nodes(&ctx)),
         follow(Api::all(ctx.client.clone()), Claims(&ctx)),
         follow(Api::all(ctx.client.clone()), Pools(&ctx)),
+        follow(Api::all(ctx.client.clone()), Daemons(&ctx)),
+        follow(Api::all(ctx.client.clone()), Namespaces(&ctx)),
         futures::future::join_all(class_watches),
     );
 }
@@ -212,6 +215,47 @@ impl Follower for Pools<'_> {
         let names = names(ids);
         self.0.pools.retain(&names);
         self.0.state().apply(Change::Listed(Source::Pools, names));
+        self.0.provision.notify_one();
+    }
+}
+
+struct Daemons<'a>(&'a Context);
+
+impl Follower for Daemons<'_> {
+    type Object = DaemonSet;
+
+    fn applied(&self, daemon: DaemonSet) {
+        let converted = convert::daemon_set(&daemon, self.0.provider.label_rules());
+        report::problems(&converted.problems);
+        self.0.state().apply(Change::Daemon(Arc::new(converted.view)));
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.state().apply(Change::DaemonGone(id.clone()));
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        self.0.state().apply(Change::Listed(Source::Daemons, ids.iter().map(ToString::to_string).collect()));
+        self.0.provision.notify_one();
+    }
+}
+
+struct Namespaces<'a>(&'a Context);
+
+impl Follower for Namespaces<'_> {
+    type Object = Namespace;
+
+    fn applied(&self, namespace: Namespace) {
+        let labels = namespace.metadata.labels.clone().unwrap_or_default();
+        self.0.state().apply(Change::Namespace(namespace.name_any(), labels));
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.state().apply(Change::NamespaceGone(id.name.clone()));
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        self.0.state().apply(Change::Listed(Source::Namespaces, names(ids)));
         self.0.provision.notify_one();
     }
 }

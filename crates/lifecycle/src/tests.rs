@@ -2,16 +2,13 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::claim::{ClaimView, ConditionView, Status};
-use karpenter_model::duration::NillableDuration;
-use karpenter_model::labels;
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
-use karpenter_model::pool::NodeClassRef;
+use karpenter_model::pod::{PodOwner, PodPhase, PodView};
 use karpenter_model::quantity::Quantity;
-use karpenter_model::requirements::Requirements;
 use karpenter_model::resources::Resources;
 use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::taints::{Effect, Taint, Toleration, TolerationOperator};
+use karpenter_model::{example, labels};
 
 use super::*;
 
@@ -26,69 +23,30 @@ fn condition(status: Status) -> ConditionView {
 /// Launched and waiting for its node.
 fn claim() -> ClaimView {
     ClaimView {
-        name: "pool-1".into(),
-        uid: "uid-1".into(),
-        created_at: time(0),
-        deleting_since: None,
         has_finalizer: true,
         labels: BTreeMap::from([("team".into(), "a".into())]),
-        annotations: BTreeMap::new(),
-        pool: Some("pool".into()),
-        node_class: NodeClassRef { group: "g".into(), kind: "K".into(), name: "n".into() },
-        requirements: Requirements::new(),
         requests: Resources::new().with("cpu", Quantity::units(1)),
         taints: vec![Taint::new("dedicated", "x", Effect::NoSchedule)],
         startup_taints: vec![Taint::new("boot", "", Effect::NoExecute)],
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
         provider_id: Some("cloud://1".into()),
-        node_name: None,
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
         launched: condition(Status::True),
-        registered: condition(Status::Unknown),
-        initialized: condition(Status::Unknown),
-        drained: None,
-        instance_terminating: None,
+        ..example::claim("pool-1")
     }
 }
 
 /// As it joins: guarded and not ready.
 fn node() -> NodeView {
     NodeView {
-        name: "node-1".into(),
-        uid: "node-uid".into(),
         provider_id: Some("cloud://1".into()),
-        created_at: time(0),
-        deleting_since: None,
-        has_finalizer: false,
         labels: BTreeMap::from([("team".into(), "other".into()), ("os".into(), "linux".into())]),
-        annotations: BTreeMap::new(),
         taints: vec![Taint::unregistered(), Taint::new("dedicated", "kept", Effect::NoSchedule)],
-        capacity: Resources::new(),
         allocatable: Resources::new().with("cpu", Quantity::units(2)),
-        ready: false,
+        ..example::node("node-1")
     }
 }
 
 fn pod(name: &str) -> PodView {
-    PodView {
-        id: PodId { namespace: "default".into(), name: name.into() },
-        uid: name.into(),
-        created_at: time(0),
-        deleting_since: None,
-        phase: PodPhase::Running,
-        owner: PodOwner::Other,
-        node_name: Some("node-1".into()),
-        nominated_node_name: None,
-        unschedulable: false,
-        requests: Resources::new(),
-        labels: BTreeMap::new(),
-        scheduling: PodScheduling::default(),
-        critical: false,
-        termination_grace_seconds: None,
-        unplannable: None,
-    }
+    PodView { phase: PodPhase::Running, node_name: Some("node-1".into()), ..example::pod(name) }
 }
 
 /// LIF-11, LIF-14: the finalizer comes first, and a launch that has a verdict is not repeated.

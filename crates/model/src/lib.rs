@@ -8,6 +8,8 @@ pub mod budget;
 pub mod claim;
 pub mod cron;
 pub mod duration;
+#[cfg(any(test, feature = "example"))]
+pub mod example;
 pub mod instance_type;
 pub mod labels;
 pub mod node;

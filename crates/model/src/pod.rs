@@ -50,6 +50,8 @@ pub struct PodView {
     pub deleting_since: Option<Timestamp>,
     pub phase: PodPhase,
     pub owner: PodOwner,
+    /// The DaemonSet that controls the pod.
+    pub daemon_set: Option<String>,
     pub node_name: Option<String>,
     pub nominated_node_name: Option<String>,
     /// The scheduler said `Unschedulable` in the `PodScheduled` condition.
@@ -64,6 +66,14 @@ pub struct PodView {
     pub termination_grace_seconds: Option<i64>,
     /// Something the pod asks for could not be read, so no node can be planned for it.
     pub unplannable: Option<String>,
+}
+
+/// A DaemonSet, which will put a pod on every node that accepts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonView {
+    pub id: PodId,
+    /// What its pods look like, with requests filled from limits (SCH-71).
+    pub template: PodView,
 }
 
 /// A deleted pod whose grace period ended this long ago is no longer waited for: its kubelet is gone.

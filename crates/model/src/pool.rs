@@ -78,28 +78,10 @@ pub fn by_precedence(a: &PoolView, b: &PoolView) -> std::cmp::Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budgets;
+    use crate::example;
 
     fn pool(name: &str, weight: u32) -> PoolView {
-        PoolView {
-            name: name.into(),
-            uid: String::new(),
-            deleting: false,
-            ready: true,
-            weight,
-            limits: Resources::new(),
-            replicas: None,
-            node_class: NodeClassRef { group: "g".into(), kind: "Kind".into(), name: "n".into() },
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            requirements: Requirements::new(),
-            taints: vec![],
-            startup_taints: vec![],
-            expire_after: NillableDuration::Never,
-            termination_grace_period: None,
-            budgets: Budgets::Parsed(vec![]),
-            hash: None,
-        }
+        PoolView { weight, ..example::pool(name) }
     }
 
     /// API-52: weight first, then the later name.
@@ -123,6 +105,6 @@ mod tests {
     /// API-126.
     #[test]
     fn class_label() {
-        assert_eq!(pool("a", 0).node_class.label_key(), "g/kind");
+        assert_eq!(example::node_class().label_key(), "example.com/exampleclass");
     }
 }

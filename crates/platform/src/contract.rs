@@ -12,12 +12,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use jiff::Timestamp;
-use karpenter_model::claim::{ClaimView, ConditionView, Status};
-use karpenter_model::duration::NillableDuration;
-use karpenter_model::pool::{NodeClassRef, PoolView};
+use karpenter_model::claim::{ClaimView, Status};
+use karpenter_model::example;
+use karpenter_model::pool::PoolView;
 use karpenter_model::requirements::Requirements;
-use karpenter_model::resources::Resources;
 
 use crate::{CloudProvider, Instance, RepairPolicies};
 
@@ -107,33 +105,7 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Broken>
 
 /// A claim that asks for nothing, of nobody.
 pub fn claim_view(name: &str, uid: &str) -> ClaimView {
-    let unknown = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };
-    ClaimView {
-        name: name.to_owned(),
-        uid: uid.to_owned(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: true,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        pool: None,
-        node_class: NodeClassRef { group: String::new(), kind: String::new(), name: "default".to_owned() },
-        requirements: Requirements::new(),
-        requests: Resources::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
-        provider_id: None,
-        node_name: None,
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        launched: unknown,
-        registered: unknown,
-        initialized: unknown,
-        drained: None,
-        instance_terminating: None,
-    }
+    ClaimView { uid: uid.to_owned(), has_finalizer: true, ..example::claim(name) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,13 @@
 //! Each part is an actor over an ordinary `kube::Client`, so it works on the embedded API server and on a real one, and
 //! takes its time from an injected clock. What an actor decides is a pure function beside it. Nothing here knows a cloud SDK.
 //!
-//! Start with [`scheduler`], which places pods on nodes as kube-scheduler does.
+//! [`scheduler`] places pods on nodes as kube-scheduler does, [`kubelet`] runs them there, [`workloads`] makes and replaces
+//! them, [`fleet`] holds the machines that all of it runs on.
 
+pub mod chance;
+pub mod cloud;
+pub mod cluster;
+pub mod fleet;
+pub mod kubelet;
 pub mod scheduler;
+pub mod workloads;

@@ -22,6 +22,8 @@ mod queue;
 mod resources;
 mod score;
 mod selector;
+#[cfg(test)]
+mod tests;
 
 pub use self::actor::Scheduler;
 pub use self::cluster::{Cluster, Key};

@@ -31,6 +31,7 @@ fn pod(name: &str, milli: i64) -> PodView {
         deleting_since: None,
         phase: PodPhase::Pending,
         owner: PodOwner::Other,
+        daemon_set: None,
         node_name: None,
         nominated_node_name: None,
         unschedulable: true,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::{DaemonView, PodId, PodView};
 use karpenter_model::pool::{self, PoolView};
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::ExistingNode;
@@ -21,10 +21,12 @@ pub enum Source {
     Nodes,
     Claims,
     Pools,
+    Daemons,
+    Namespaces,
 }
 
 impl Source {
-    pub const ALL: [Self; 4] = [Self::Pods, Self::Nodes, Self::Claims, Self::Pools];
+    pub const ALL: [Self; 6] = [Self::Pods, Self::Nodes, Self::Claims, Self::Pools, Self::Daemons, Self::Namespaces];
 }
 
 #[derive(Debug, Clone)]
@@ -37,6 +39,10 @@ pub enum Change {
     ClaimGone(String),
     Pool(Arc<PoolView>),
     PoolGone(String),
+    Daemon(Arc<DaemonView>),
+    DaemonGone(PodId),
+    Namespace(String, BTreeMap<String, String>),
+    NamespaceGone(String),
     /// The complete list of one kind has been applied; `known` are the names on it, whatever else was known is gone.
     Listed(Source, BTreeSet<String>),
 }
@@ -49,6 +55,8 @@ pub struct ClusterState {
     nodes: BTreeMap<String, Arc<NodeView>>,
     claims: BTreeMap<String, Arc<ClaimView>>,
     pools: BTreeMap<String, Arc<PoolView>>,
+    daemons: BTreeMap<PodId, Arc<DaemonView>>,
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
     nominations: BTreeMap<String, Timestamp>,
     listed: BTreeSet<Source>,
 }
@@ -85,6 +93,18 @@ impl ClusterState {
             Change::PoolGone(name) => {
                 self.pools.remove(&name);
             }
+            Change::Daemon(daemon) => {
+                self.daemons.insert(daemon.id.clone(), daemon);
+            }
+            Change::DaemonGone(id) => {
+                self.daemons.remove(&id);
+            }
+            Change::Namespace(name, labels) => {
+                self.namespaces.insert(name, labels);
+            }
+            Change::NamespaceGone(name) => {
+                self.namespaces.remove(&name);
+            }
             Change::Listed(source, known) => self.apply_list(source, &known),
         }
     }
@@ -119,6 +139,8 @@ impl ClusterState {
             Source::Nodes => self.nodes.retain(|name, _| known.contains(name)),
             Source::Claims => self.claims.retain(|name, _| known.contains(name)),
             Source::Pools => self.pools.retain(|name, _| known.contains(name)),
+            Source::Daemons => self.daemons.retain(|id, _| known.contains(&id.to_string())),
+            Source::Namespaces => self.namespaces.retain(|name, _| known.contains(name)),
         }
         self.listed.insert(source);
     }
@@ -142,6 +164,33 @@ impl ClusterState {
     /// Pods bound to a node and not terminal.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<PodView>> {
         self.bound.get(node).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// One pod per DaemonSet: the newest that lives, else its template (SCH-71, SCH-238).
+    ///
+    /// A pod of a DaemonSet is pinned to its node by an affinity that the DaemonSet controller added; the template's
+    /// own affinity takes the place of it.
+    pub fn daemons(&self) -> Vec<Arc<PodView>> {
+        self.daemons.values().map(|daemon| self.representative(daemon)).collect()
+    }
+
+    fn representative(&self, daemon: &DaemonView) -> Arc<PodView> {
+        let own = self.pods.values().filter(|pod| {
+            pod.id.namespace == daemon.id.namespace
+                && pod.daemon_set.as_deref() == Some(&daemon.id.name)
+                && pod.deleting_since.is_none()
+                && !pod.is_terminal()
+        });
+        let Some(newest) = own.max_by_key(|pod| (pod.created_at, &pod.id)) else {
+            return Arc::new(daemon.template.clone());
+        };
+        let mut pod = PodView::clone(newest);
+        pod.scheduling.required_terms.clone_from(&daemon.template.scheduling.required_terms);
+        Arc::new(pod)
+    }
+
+    pub fn namespaces(&self) -> &BTreeMap<String, BTreeMap<String, String>> {
+        &self.namespaces
     }
 
     pub fn pool(&self, name: &str) -> Option<&Arc<PoolView>> {

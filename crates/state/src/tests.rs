@@ -1,13 +1,10 @@
 use std::collections::BTreeMap;
 
-use karpenter_model::claim::{ConditionView, Status};
-use karpenter_model::duration::NillableDuration;
+use karpenter_model::example;
 use karpenter_model::labels;
-use karpenter_model::pod::{PodOwner, PodPhase};
-use karpenter_model::pool::NodeClassRef;
+use karpenter_model::pod::PodPhase;
 use karpenter_model::quantity::Quantity;
-use karpenter_model::requirements::Requirements;
-use karpenter_model::scheduling::PodScheduling;
+use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::taints::{Effect, Taint};
 
 use super::*;
@@ -18,68 +15,25 @@ fn cpu(units: i64) -> Resources {
 
 fn pod(name: &str, node: Option<&str>) -> PodView {
     PodView {
-        id: PodId { namespace: "default".into(), name: name.into() },
-        uid: name.into(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        phase: PodPhase::Running,
-        owner: PodOwner::Other,
         node_name: node.map(ToOwned::to_owned),
-        nominated_node_name: None,
         unschedulable: node.is_none(),
         requests: cpu(1),
-        labels: BTreeMap::new(),
-        scheduling: PodScheduling::default(),
-        critical: false,
-        termination_grace_seconds: None,
-        unplannable: None,
+        ..example::pod(name)
     }
 }
 
 fn node(name: &str, provider_id: &str) -> NodeView {
-    NodeView {
-        name: name.into(),
-        uid: name.into(),
-        provider_id: Some(provider_id.into()),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        taints: vec![Taint::unregistered()],
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        ready: true,
-    }
+    NodeView { provider_id: Some(provider_id.into()), taints: vec![Taint::unregistered()], ..example::node(name) }
 }
 
 fn claim(name: &str, provider_id: Option<&str>) -> ClaimView {
-    let condition = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };
     ClaimView {
-        name: name.into(),
-        uid: name.into(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: true,
         labels: BTreeMap::from([(labels::NODEPOOL.into(), "pool".into())]),
-        annotations: BTreeMap::new(),
-        pool: Some("pool".into()),
-        node_class: NodeClassRef { group: "g".into(), kind: "K".into(), name: "n".into() },
-        requirements: Requirements::new(),
-        requests: Resources::new(),
         taints: vec![Taint::new("dedicated", "", Effect::NoSchedule)],
-        startup_taints: vec![],
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
         provider_id: provider_id.map(ToOwned::to_owned),
-        node_name: None,
         capacity: cpu(8),
         allocatable: cpu(7),
-        launched: condition,
-        registered: condition,
-        initialized: condition,
-        drained: None,
-        instance_terminating: None,
+        ..example::claim(name)
     }
 }
 
@@ -181,4 +135,35 @@ fn nominations_last_until_replaced() {
     let until = Timestamp::from_second(20).unwrap();
     state.nominate("a", until);
     assert_eq!(state.nodes()[0].nominated_until, Some(until));
+}
+
+/// SCH-71, SCH-238, SC-123, SC-125, SC-357: the newest live pod speaks for its DaemonSet, with the template's affinity.
+#[test]
+fn a_live_pod_speaks_for_its_daemon_set() {
+    let pinned = |value: &str| vec![Requirements::from_iter([Requirement::any_of("node", [value])])];
+    let daemon = |name: &str| DaemonView { id: pod(name, None).id, template: pod(name, None) };
+    let mut agent = daemon("agent");
+    agent.template.scheduling.required_terms = pinned("template");
+    agent.template.requests = cpu(4);
+    let mut state = state([Change::Daemon(Arc::new(agent)), Change::Daemon(Arc::new(daemon("other")))]);
+    assert_eq!(state.daemons()[0].requests, cpu(4), "no pod yet");
+
+    let live = |name: &str, second, units| {
+        let mut one = PodView {
+            daemon_set: Some("agent".into()),
+            created_at: Timestamp::from_second(second).unwrap(),
+            requests: cpu(units),
+            ..pod(name, Some("n"))
+        };
+        one.scheduling.required_terms = pinned("n");
+        Change::Pod(Arc::new(one))
+    };
+    state.apply(live("agent-a", 10, 2));
+    state.apply(live("agent-b", 20, 3));
+    let daemons = state.daemons();
+    assert_eq!((daemons[0].id.name.as_str(), &daemons[0].requests), ("agent-b", &cpu(3)));
+    assert_eq!(daemons[0].scheduling.required_terms, pinned("template"));
+    assert_eq!(daemons[1].id.name, "other");
+    state.apply(Change::DaemonGone(pod("agent", None).id));
+    assert_eq!(state.daemons().len(), 1);
 }

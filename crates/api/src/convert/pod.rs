@@ -1,9 +1,10 @@
 //! Pods.
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::{DaemonView, PodId, PodOwner, PodPhase, PodView};
 
 use super::{Converted, Problem, Problems, created_at, deleting_since, non_empty, resources, scheduling};
 
@@ -26,6 +27,7 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
             created_at: created_at(&pod.metadata),
             deleting_since: deleting_since(&pod.metadata),
             phase: phase(status.and_then(|status| status.phase.as_deref())),
+            daemon_set: daemon_set(pod.metadata.owner_references.as_deref().unwrap_or_default()),
             owner: owner(pod.metadata.owner_references.as_deref().unwrap_or_default()),
             node_name: non_empty(spec.node_name.as_ref()),
             nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())),
@@ -56,6 +58,39 @@ fn phase(phase: Option<&str>) -> PodPhase {
         Some("Pending") | None => PodPhase::Pending,
         Some(_) => PodPhase::Unknown,
     }
+}
+
+fn daemon_set(owners: &[OwnerReference]) -> Option<String> {
+    let controls = |owner: &&OwnerReference| {
+        owner.controller == Some(true) && owner.api_version == "apps/v1" && owner.kind == "DaemonSet"
+    };
+    owners.iter().find(controls).map(|owner| owner.name.clone())
+}
+
+/// A DaemonSet by the pod it would create; requests that are missing come from limits (SCH-71).
+pub fn daemon_set_view(daemon: &DaemonSet, rules: &LabelRules) -> Converted<DaemonView> {
+    let template = daemon.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let mut metadata = template.metadata.unwrap_or_default();
+    metadata.name.clone_from(&daemon.metadata.name);
+    metadata.namespace.clone_from(&daemon.metadata.namespace);
+    metadata.creation_timestamp.clone_from(&daemon.metadata.creation_timestamp);
+    let mut spec = template.spec.unwrap_or_default();
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        if let Some(resources) = &mut container.resources {
+            let limits = resources.limits.clone().unwrap_or_default();
+            let requests = resources.requests.get_or_insert_default();
+            for (name, amount) in limits {
+                requests.entry(name).or_insert(amount);
+            }
+        }
+    }
+    let Converted { view, mut problems } = pod(&Pod { metadata, spec: Some(spec), status: None }, rules);
+    for problem in &mut problems {
+        problem.object = format!("DaemonSet/{}", view.id);
+        problem.field = format!("spec.template.{}", problem.field);
+    }
+    let view = PodView { owner: PodOwner::DaemonSet, ..view };
+    Converted { view: DaemonView { id: view.id.clone(), template: view }, problems }
 }
 
 /// SCH-12, SCH-14: any owner reference counts, not just the controlling one.

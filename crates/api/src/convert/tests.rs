@@ -232,6 +232,28 @@ fn claims_are_understood() {
     assert_eq!(view.termination_grace_period, Some(GoDuration::from_secs(30)));
 }
 
+/// SCH-71, SC-124: what a DaemonSet will ask for, limits standing in for requests.
+#[test]
+fn daemon_sets_are_understood() {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "kube-system"},
+        "spec": {"selector": {}, "template": {
+            "metadata": {"labels": {"app": "agent"}},
+            "spec": {"nodeSelector": {"team": "a"}, "containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}},
+                {"name": "odd", "resources": {"requests": {"cpu": "many"}}}]},
+        }},
+    });
+    let converted = daemon_set(&read(object), &LabelRules::core());
+    assert_eq!(converted.problems.len(), 1);
+    assert_eq!(converted.problems[0].object, "DaemonSet/kube-system/agent");
+    assert_eq!(converted.problems[0].field, "spec.template.spec.containers[1].resources.requests[cpu]");
+    let view = converted.view;
+    assert_eq!(view.template.requests.to_string(), "cpu: 1, memory: 1Gi, pods: 1");
+    assert_eq!((view.template.owner, view.id.to_string().as_str()), (PodOwner::DaemonSet, "kube-system/agent"));
+    assert_eq!(view.template.scheduling.strict_requirements().to_string(), "team In [a]");
+}
+
 #[test]
 fn nodes_are_understood() {
     let object = json!({

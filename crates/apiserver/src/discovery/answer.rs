@@ -13,8 +13,8 @@ use crate::resource::Registry;
 pub struct Answer {
     pub status: u16,
     pub content_type: &'static str,
-    /// Where a moved document is now.
-    pub location: Option<String>,
+    /// Besides the content type.
+    pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
@@ -40,7 +40,7 @@ pub fn answer(path: &str, query: &str, accept: &str, registry: &Registry, crds: 
         ["apis", group, version] => {
             Some(api_resources(registry, group, version).map_or_else(missing, |list| json(&list)))
         }
-        ["openapi", "v2"] => Some(Answer { status: 406, content_type: TEXT, location: None, body: String::new() }),
+        ["openapi", "v2"] => Some(Answer { status: 406, content_type: TEXT, headers: Vec::new(), body: String::new() }),
         ["openapi", "v3"] => Some(json(&openapi::v3_index(registry, crds))),
         ["openapi", "v3", "api", version] => Some(document(path, query, registry, crds, "", version)),
         ["openapi", "v3", "apis", group, version] => Some(document(path, query, registry, crds, group, version)),
@@ -56,11 +56,11 @@ pub(crate) fn missing() -> Answer {
 }
 
 fn json(body: &Value) -> Answer {
-    Answer { status: 200, content_type: JSON, location: None, body: body.to_string() }
+    Answer { status: 200, content_type: JSON, headers: Vec::new(), body: body.to_string() }
 }
 
 fn text(status: u16, body: &str) -> Answer {
-    Answer { status, content_type: TEXT, location: None, body: body.to_owned() }
+    Answer { status, content_type: TEXT, headers: Vec::new(), body: body.to_owned() }
 }
 
 fn all(registry: &Registry, root: Root) -> Answer {
@@ -88,15 +88,22 @@ fn healthy(name: &str, query: &str) -> Answer {
 
 /// A document under the address of an older one has moved.
 fn document(path: &str, query: &str, registry: &Registry, crds: &[Arc<Value>], group: &str, version: &str) -> Answer {
-    let asked = query.split('&').find_map(|part| part.strip_prefix("hash="));
-    if let Some(asked) = asked {
-        let hash = openapi::hash(registry, crds, group, version);
-        if registry.has_version(group, version) && asked != hash {
-            let location = Some(format!("{path}?hash={hash}"));
-            return Answer { status: 301, content_type: JSON, location, body: String::new() };
-        }
+    if !registry.has_version(group, version) {
+        return text(404, "");
     }
-    openapi::v3_document(registry, crds, group, version).map_or_else(|| text(404, ""), |document| json(&document))
+    let hash = openapi::hash(registry, crds, group, version);
+    let mut headers = vec![("etag", format!("\"{hash}\"")), ("vary", "Accept".to_owned())];
+    let asked = query.split('&').find_map(|part| part.strip_prefix("hash="));
+    if asked.is_some_and(|asked| asked != hash) {
+        headers.push(("location", format!("{path}?hash={hash}")));
+        return Answer { status: 301, content_type: JSON, headers, body: String::new() };
+    }
+    if asked.is_some() {
+        // What is under this address never changes, so clients may keep it.
+        headers.push(("cache-control", "public, immutable, max-age=31536000".to_owned()));
+    }
+    let document = openapi::v3_document(registry, crds, group, version);
+    document.map_or_else(|| text(404, ""), |document| Answer { headers, ..json(&document) })
 }
 
 fn paths(registry: &Registry) -> Vec<String> {

@@ -16,6 +16,8 @@ pub(crate) struct Recorded {
     pub(crate) names: BTreeMap<(String, String, String), String>,
     /// The columns of tables by `group/version/plural`.
     pub(crate) columns: BTreeMap<String, Value>,
+    /// The binary form of each schema: `[number, name, type, how]` per field, read by `serve::protobuf`.
+    pub(crate) messages: BTreeMap<String, Value>,
     /// Aggregated discovery: the groups, the core one first.
     #[cfg(test)]
     pub(crate) discovery: Vec<Value>,
@@ -37,6 +39,7 @@ impl Recorded {
             names: names(&schemas),
             schemas,
             columns: entries(file["columns"].take()),
+            messages: entries(file["messages"].take()),
             #[cfg(test)]
             discovery: file["discovery"].as_array().cloned().unwrap_or_default(),
         }

@@ -8,7 +8,6 @@ use karpenter_api::convert::{self, Converted};
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::PodView;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
 use karpenter_state::{Change, ClusterState};
 use serde::de::DeserializeOwned;
@@ -20,8 +19,6 @@ use crate::manifests::Document;
 /// What the manifests say, and what could not be understood.
 pub(super) struct Cluster {
     state: ClusterState,
-    daemons: Vec<Arc<PodView>>,
-    namespaces: BTreeMap<String, BTreeMap<String, String>>,
     instance_types: Arc<Vec<karpenter_model::instance_type::InstanceType>>,
     /// `file:line kind/name field: message`
     pub(super) problems: Vec<String>,
@@ -33,8 +30,6 @@ impl Cluster {
     pub(super) fn read(documents: &[Document], catalogue: &Catalogue) -> Self {
         let mut cluster = Self {
             state: ClusterState::default(),
-            daemons: Vec::new(),
-            namespaces: BTreeMap::new(),
             instance_types: Arc::new(catalogue.types.clone()),
             problems: Vec::new(),
             skipped: BTreeMap::new(),
@@ -68,10 +63,16 @@ impl Cluster {
                     self.state.apply(Change::Node(Arc::new(view)));
                 }
             }
+            ("apps/v1", "DaemonSet") => {
+                if let Some(daemon) = self.parse(document, object) {
+                    let view = self.checked(document, convert::daemon_set(&daemon, rules));
+                    self.state.apply(Change::Daemon(Arc::new(view)));
+                }
+            }
             ("v1", "Namespace") => {
                 let labels = serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default();
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                self.namespaces.insert(name.to_owned(), labels);
+                self.state.apply(Change::Namespace(name.to_owned(), labels));
             }
             ("v1", "List") => {
                 for item in object["items"].as_array().into_iter().flatten() {
@@ -91,15 +92,10 @@ impl Cluster {
     fn add_pods(&mut self, document: &Document, expanded: &workloads::Expanded, rules: &LabelRules) {
         let Some(pod) = self.parse(document, &expanded.template) else { return };
         let view = self.checked(document, convert::pod(&pod, rules));
-        if expanded.is_daemon {
-            self.daemons.push(Arc::new(view));
-            return;
-        }
         for name in &expanded.names {
             let mut one = view.clone();
             one.id.name.clone_from(name);
             one.uid = format!("{}/{name}", one.id.namespace);
-            self.namespaces.entry(one.id.namespace.clone()).or_default();
             self.state.apply(Change::Pod(Arc::new(one)));
         }
     }
@@ -122,7 +118,7 @@ impl Cluster {
         converted.view
     }
 
-    pub(super) fn take_snapshot(&mut self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let offers = self.state.pools().into_iter().filter(|pool| pool.is_schedulable()).map(|pool| PoolOffer {
             usage: self.state.usage(&pool.name),
             instance_types: self.instance_types.clone(),
@@ -138,8 +134,8 @@ impl Cluster {
             pools,
             nodes: self.state.nodes(),
             pending,
-            daemons: std::mem::take(&mut self.daemons),
-            namespaces: std::mem::take(&mut self.namespaces),
+            daemons: self.state.daemons(),
+            namespaces: self.state.namespaces().clone(),
         }
     }
 }

@@ -6,7 +6,6 @@ pub(super) struct Expanded {
     /// A pod, waiting for a node unless it has one.
     pub(super) template: Value,
     pub(super) names: Vec<String>,
-    pub(super) is_daemon: bool,
 }
 
 /// `None` for objects that have no pods.
@@ -15,16 +14,15 @@ pub(super) fn pods(object: &Value) -> Option<Expanded> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let numbered = |count: u64| (0..count).map(|number| format!("{name}-{number}")).collect();
     let replicas = || numbered(object["spec"]["replicas"].as_u64().unwrap_or(1));
-    let (template, names, is_daemon) = match (text("apiVersion"), text("kind")) {
+    let (template, names) = match (text("apiVersion"), text("kind")) {
         ("v1", "Pod") => return Some(single(object, name)),
         ("apps/v1", "Deployment" | "ReplicaSet" | "StatefulSet") | ("v1", "ReplicationController") => {
-            (&object["spec"]["template"], replicas(), false)
+            (&object["spec"]["template"], replicas())
         }
-        ("apps/v1", "DaemonSet") => (&object["spec"]["template"], vec![name.to_owned()], true),
         ("batch/v1", "Job") => {
             let at_once = object["spec"]["parallelism"].as_u64().unwrap_or(1);
             let wanted = object["spec"]["completions"].as_u64().unwrap_or(at_once);
-            (&object["spec"]["template"], numbered(at_once.min(wanted)), false)
+            (&object["spec"]["template"], numbered(at_once.min(wanted)))
         }
         _ => return None,
     };
@@ -37,7 +35,7 @@ pub(super) fn pods(object: &Value) -> Option<Expanded> {
     pod["metadata"]["name"] = json!(name);
     pod["metadata"]["ownerReferences"] = json!([{"apiVersion": text("apiVersion"), "kind": text("kind"), "name": name, "uid": name, "controller": true}]);
     pod["status"] = waiting();
-    Some(Expanded { template: pod, names, is_daemon })
+    Some(Expanded { template: pod, names })
 }
 
 /// A pod of a manifest that nobody has scheduled waits like one that the scheduler gave up on.
@@ -49,7 +47,7 @@ fn single(object: &Value, name: &str) -> Expanded {
     if unbound && !ended {
         pod["status"] = waiting();
     }
-    Expanded { template: pod, names: vec![name.to_owned()], is_daemon: false }
+    Expanded { template: pod, names: vec![name.to_owned()] }
 }
 
 fn waiting() -> Value {

@@ -110,3 +110,26 @@ fn bad_input_is_named_and_the_rest_is_planned() {
     assert_eq!(run.code, 3);
     assert!(run.out.contains("there is no nodepool to launch from"), "{}", run.out);
 }
+
+/// SCH-75, SC-118: what DaemonSets take is part of what a node must hold.
+#[test]
+fn daemon_sets_take_their_share() {
+    let agent = "\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      containers:
+      - {name: agent, image: x, resources: {requests: {cpu: \"1\"}}}
+";
+    let pod = BIG.replace("\"300\"", "\"3\"");
+    let folder = folder(&[("pool.yaml", POOL), ("agent.yaml", agent), ("pod.yaml", &pod)]);
+    let run = karpenter(folder.path(), &["plan", "-f", ".", "-o", "json"], b"");
+    let plan: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(plan["nodes"][0]["launch"]["instanceType"], "c-8x-amd64-linux", "4 CPUs would do without the agent");
+    assert_eq!(plan["nodes"][0]["requests"]["cpu"], "4");
+}

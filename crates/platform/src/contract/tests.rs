@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use karpenter_model::budget::Budgets;
+use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::quantity::Quantity;
@@ -208,25 +208,7 @@ impl Subject for SmallSubject {
     }
 
     fn pool(&self) -> PoolView {
-        PoolView {
-            name: "default".to_owned(),
-            uid: String::new(),
-            deleting: false,
-            ready: true,
-            weight: 1,
-            limits: Resources::new(),
-            replicas: None,
-            node_class: claim_view("", "").node_class,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            requirements: Requirements::new(),
-            taints: vec![],
-            startup_taints: vec![],
-            expire_after: NillableDuration::Never,
-            termination_grace_period: None,
-            budgets: Budgets::Parsed(vec![]),
-            hash: None,
-        }
+        PoolView { node_class: claim_view("", "").node_class, ..example::pool("default") }
     }
 
     async fn new_claim(&self) -> ClaimView {

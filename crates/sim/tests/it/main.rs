@@ -1,4 +1,5 @@
 //! The parts of the simulated cluster against the programs they stand for.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail the test")]
 
+mod actors;
 mod scheduler;

@@ -1,8 +1,10 @@
 //! Records what a real kube-apiserver says of its built-in kinds, for the embedded API server to repeat: the OpenAPI schemas,
-//! the columns of its tables, and discovery.
+//! the columns of its tables, discovery, and, from its sources, the binary form of objects.
 //!
 //! `cargo run -p karpenter-testkit --bin record-api -- crates/apiserver/openapi/recorded.json.zz` writes it again, to be done
 //! when `tools/kubernetes/go.mod` moves to another release. The descriptions are Kubernetes' own (Apache-2.0).
+
+mod messages;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -28,6 +30,7 @@ async fn main() -> Result<()> {
         "schemas": schemas(&client).await?,
         "columns": columns(&client, &discovery).await?,
         "discovery": discovery,
+        "messages": messages::messages()?,
     });
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(&serde_json::to_vec(&recorded)?, LEVEL);
     std::fs::write(&path, &packed).with_context(|| format!("cannot write {path}"))?;

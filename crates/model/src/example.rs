@@ -1,0 +1,116 @@
+//! Plain views for tests: each has only a name, and everything else as unremarkable as it can be.
+//!
+//! A test says what it is about by changing these (`PodView { critical: true, ..example::pod("a") }`), so a new field is
+//! added in one place. Behind the feature `example`, which only tests turn on.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::budget::Budgets;
+use crate::claim::{ClaimView, ConditionView, Status};
+use crate::duration::NillableDuration;
+use crate::node::NodeView;
+use crate::pod::{PodId, PodOwner, PodPhase, PodView};
+use crate::pool::{NodeClassRef, PoolView};
+use crate::requirements::Requirements;
+use crate::resources::Resources;
+use crate::scheduling::PodScheduling;
+
+/// A pod of namespace `default` that asks for nothing and has no node.
+pub fn pod(name: &str) -> PodView {
+    PodView {
+        id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
+        uid: format!("uid-of-{name}"),
+        created_at: Timestamp::UNIX_EPOCH,
+        deleting_since: None,
+        phase: PodPhase::Pending,
+        owner: PodOwner::Other,
+        daemon_set: None,
+        node_name: None,
+        nominated_node_name: None,
+        unschedulable: false,
+        requests: Resources::new(),
+        labels: BTreeMap::new(),
+        scheduling: PodScheduling::default(),
+        critical: false,
+        termination_grace_seconds: None,
+        unplannable: None,
+    }
+}
+
+/// A node without labels, taints, resources or provider ID, not ready.
+pub fn node(name: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: None,
+        created_at: Timestamp::UNIX_EPOCH,
+        deleting_since: None,
+        has_finalizer: false,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        taints: Vec::new(),
+        capacity: Resources::new(),
+        allocatable: Resources::new(),
+        ready: false,
+    }
+}
+
+/// A claim without a pool that nothing has happened to.
+pub fn claim(name: &str) -> ClaimView {
+    let condition = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };
+    ClaimView {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        created_at: Timestamp::UNIX_EPOCH,
+        deleting_since: None,
+        has_finalizer: false,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        pool: None,
+        node_class: node_class(),
+        requirements: Requirements::new(),
+        requests: Resources::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        expire_after: NillableDuration::Never,
+        termination_grace_period: None,
+        provider_id: None,
+        node_name: None,
+        capacity: Resources::new(),
+        allocatable: Resources::new(),
+        launched: condition,
+        registered: condition,
+        initialized: condition,
+        drained: None,
+        instance_terminating: None,
+    }
+}
+
+/// A ready pool without restrictions.
+pub fn pool(name: &str) -> PoolView {
+    PoolView {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        deleting: false,
+        ready: true,
+        weight: 0,
+        limits: Resources::new(),
+        replicas: None,
+        node_class: node_class(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        requirements: Requirements::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        expire_after: NillableDuration::Never,
+        termination_grace_period: None,
+        budgets: Budgets::Parsed(Vec::new()),
+        hash: None,
+    }
+}
+
+pub fn node_class() -> NodeClassRef {
+    NodeClassRef { group: "example.com".to_owned(), kind: "ExampleClass".to_owned(), name: "default".to_owned() }
+}

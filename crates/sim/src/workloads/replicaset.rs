@@ -1,0 +1,104 @@
+//! Keeps as many pods as a ReplicaSet asks for.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::pods::{self, PodName, controller_key, pod_from};
+use crate::cluster::{Cluster, Outcome, Requeue};
+
+pub(super) async fn run(cluster: &Cluster) {
+    let queue = super::queue();
+    cluster.wake_self::<ReplicaSet>(&queue);
+    cluster.wake::<Pod>(&queue, |_, pod| controller_key(pod, "ReplicaSet").into_iter().collect());
+    cluster.synced().await;
+    queue.work("replicaset", |key| async move { reconcile(cluster, &key).await }).await;
+}
+
+async fn reconcile(cluster: &Cluster, key: &str) -> Outcome {
+    let Some(set) = cluster.get::<ReplicaSet>(key) else { return Ok(Requeue::OnChange) };
+    if set.metadata.deletion_timestamp.is_some() {
+        return Ok(Requeue::OnChange);
+    }
+    let (Some(spec), Some(uid)) = (&set.spec, set.uid()) else { return Ok(Requeue::OnChange) };
+    let mut active: Vec<Arc<Pod>> = cluster.pods_of(&uid).into_iter().filter(|pod| pods::is_active(pod)).collect();
+    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
+    for _ in active.len()..wanted {
+        let template = spec.template.clone().unwrap_or_default();
+        let pod = pod_from(set.as_ref(), &template, PodName::StartingWith(format!("{}-", set.name_any())));
+        active.push(cluster.create(&pod).await?);
+    }
+    if active.len() > wanted {
+        order_for_removal(&mut active, cluster);
+        let rest = active.split_off(active.len() - wanted);
+        for pod in std::mem::replace(&mut active, rest) {
+            cluster.delete(pod.as_ref(), None).await?;
+        }
+    }
+    write_status(cluster, &set, &active).await
+}
+
+/// First the ones that are missed least: not placed, not running, not ready, cheap to delete, on a node with many
+/// others, young.
+fn order_for_removal(active: &mut [Arc<Pod>], cluster: &Cluster) {
+    let mut per_node: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in active.iter() {
+        *per_node.entry(node(pod)).or_default() += 1;
+    }
+    active.sort_by_cached_key(|pod| {
+        let phase_rank = match pods::phase(pod) {
+            "Pending" => 0,
+            "Unknown" => 1,
+            _ => 2,
+        };
+        let cost = pod.annotations().get("controller.kubernetes.io/pod-deletion-cost");
+        let cost: i32 = cost.and_then(|cost| cost.parse().ok()).unwrap_or(0);
+        let crowd = per_node.get(&node(pod)).copied().unwrap_or(0);
+        let created = pod.metadata.creation_timestamp.as_ref().map_or(cluster.now(), |time| time.0);
+        (pods::is_bound(pod), phase_rank, pods::is_ready(pod), cost, Reverse(crowd), Reverse(created), pod.name_any())
+    });
+}
+
+fn node(pod: &Pod) -> String {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
+}
+
+async fn write_status(cluster: &Cluster, set: &ReplicaSet, active: &[Arc<Pod>]) -> Outcome {
+    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+    let now = cluster.now();
+    let (ready, available, next) = readiness(active, min_ready, now);
+    let observed = set.metadata.generation;
+    let status = set.status.clone().unwrap_or_default();
+    let is = (status.replicas, status.ready_replicas.unwrap_or(0), status.available_replicas.unwrap_or(0));
+    let was_full = status.fully_labeled_replicas.unwrap_or(0);
+    let count = i32::try_from(active.len()).unwrap_or(i32::MAX);
+    if is != (count, ready, available) || was_full != count || status.observed_generation != observed {
+        let status = json!({
+            "replicas": count, "fullyLabeledReplicas": count, "readyReplicas": ready, "availableReplicas": available,
+            "observedGeneration": observed,
+        });
+        cluster.patch_status(set, status).await?;
+    }
+    Ok(next.map_or(Requeue::OnChange, Requeue::After))
+}
+
+/// How many are ready, how many available, and when the next one becomes so.
+pub(super) fn readiness(active: &[Arc<Pod>], min_ready: i32, now: Timestamp) -> (i32, i32, Option<Duration>) {
+    let (mut ready, mut available, mut next) = (0, 0, None);
+    for at in active.iter().filter_map(|pod| pods::available_at(pod, min_ready)) {
+        ready += 1;
+        if at <= now {
+            available += 1;
+        } else {
+            next = [next, Duration::try_from(at.duration_since(now)).ok()].into_iter().flatten().min();
+        }
+    }
+    (ready, available, next)
+}
