@@ -328,8 +328,10 @@ impl Api {
         let query = parts.uri.query().unwrap_or_default();
         let found = discovery::answer(parts.uri.path(), query, accept, &registry, &crds)?;
         let mut response = respond::response(found.status, found.content_type, respond::full(found.body.into()));
-        if let Some(location) = found.location.and_then(|l| http::HeaderValue::from_str(&l).ok()) {
-            response.headers_mut().insert(header::LOCATION, location);
+        for (name, value) in found.headers {
+            if let Ok(value) = http::HeaderValue::from_str(&value) {
+                response.headers_mut().insert(name, value);
+            }
         }
         Some(response)
     }
