@@ -140,7 +140,7 @@ impl Api {
     pub fn list(&self, kind: &ResourceType) -> Vec<Arc<Value>> {
         let state = lock(&self.inner.state);
         let table = state.store.table(&storage(kind));
-        table.into_iter().flat_map(|table| table.values()).map(|entry| entry.requested(kind)).collect()
+        table.into_iter().flat_map(super::store::Table::values).map(|entry| entry.requested(kind)).collect()
     }
 
     /// The kinds that are served now.
@@ -321,7 +321,11 @@ impl Api {
             let state = lock(&self.inner.state);
             let crds = state.registry.by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").map(|kind| {
                 let table = state.store.table(&storage(kind));
-                table.into_iter().flat_map(|t| t.values()).map(|e| Arc::clone(&e.value)).collect::<Vec<_>>()
+                table
+                    .into_iter()
+                    .flat_map(super::store::Table::values)
+                    .map(|e| Arc::clone(&e.value))
+                    .collect::<Vec<_>>()
             });
             (state.registry.clone(), crds.unwrap_or_default())
         };
@@ -431,7 +435,7 @@ impl Api {
         let objects = |kind: &str| -> Vec<Arc<Value>> {
             let Some(kind) = state.registry.by_kind("rbac.authorization.k8s.io", "v1", kind) else { return Vec::new() };
             let table = state.store.table(&storage(kind));
-            table.into_iter().flat_map(|t| t.values()).map(|e| Arc::clone(&e.value)).collect()
+            table.into_iter().flat_map(super::store::Table::values).map(|e| Arc::clone(&e.value)).collect()
         };
         let (cluster_roles, cluster_role_bindings) = (objects("ClusterRole"), objects("ClusterRoleBinding"));
         let (roles, role_bindings) = (objects("Role"), objects("RoleBinding"));

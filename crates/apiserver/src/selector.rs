@@ -3,5 +3,5 @@
 mod fields;
 mod labels;
 
-pub(crate) use fields::{FieldSelector, supported_fields};
+pub(crate) use fields::FieldSelector;
 pub(crate) use labels::LabelSelector;

@@ -63,7 +63,6 @@ pub(crate) struct Field {
     pub(crate) merge_key: Option<String>,
     /// `x-kubernetes-patch-strategy`
     pub(crate) merge: bool,
-    pub(crate) retain_keys: bool,
 }
 
 /// A reference to a [`Node`]: built-in ones are shared and may be recursive.
@@ -103,14 +102,14 @@ impl Shape {
     pub(crate) fn form(&self, value: &Value) -> Form {
         let node = self.node();
         match (value, node.kind) {
-            (Value::Object(_), NodeKind::Struct | NodeKind::Map | NodeKind::Any) if !node.atomic => Form::Map,
-            (Value::Array(_), NodeKind::List) => match &node.list {
-                ListKind::Atomic => Form::Leaf,
-                ListKind::Set | ListKind::Keys(_) => Form::List,
-            },
+            (Value::Object(_), NodeKind::Struct | NodeKind::Map | NodeKind::Any)
             // Null takes the form of whatever it is compared with.
-            (Value::Null, NodeKind::Struct | NodeKind::Map) if !node.atomic => Form::Map,
-            (Value::Null, NodeKind::List) if node.list != ListKind::Atomic => Form::List,
+            | (Value::Null, NodeKind::Struct | NodeKind::Map)
+                if !node.atomic =>
+            {
+                Form::Map
+            }
+            (Value::Array(_) | Value::Null, NodeKind::List) if node.list != ListKind::Atomic => Form::List,
             _ => Form::Leaf,
         }
     }

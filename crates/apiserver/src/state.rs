@@ -25,7 +25,7 @@ use crate::shape::{self, Shape};
 use crate::status::{Cause, Failure};
 use crate::store::{Entry, Store, key};
 
-pub(crate) use self::body::{Content, PatchType};
+pub(crate) use self::body::Content;
 pub(crate) use self::custom::Custom;
 pub(crate) use self::events::{as_requested, differs};
 pub(crate) use self::read::{ListAnswer, WatchStart};

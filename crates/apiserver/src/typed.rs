@@ -127,7 +127,11 @@ impl Walk<'_> {
     fn value(&mut self, shape: &Shape, value: &mut Value, path: &mut Vec<String>) {
         let node = shape.node();
         match (node.kind, &mut *value) {
-            (NodeKind::Any, _) | (_, Value::Null) => {}
+            (NodeKind::Any, _)
+            | (_, Value::Null)
+            | (NodeKind::Number | NodeKind::IntOrString, Value::Number(_))
+            | (NodeKind::String | NodeKind::IntOrString, Value::String(_))
+            | (NodeKind::Boolean, Value::Bool(_)) => {}
             (NodeKind::Struct, Value::Object(map)) => self.fields(node, map, path),
             (NodeKind::Map, Value::Object(map)) => {
                 let element = shape.element();
@@ -165,9 +169,6 @@ impl Walk<'_> {
                     ));
                 }
             }
-            (NodeKind::Number | NodeKind::IntOrString, Value::Number(_))
-            | (NodeKind::String | NodeKind::IntOrString, Value::String(_))
-            | (NodeKind::Boolean, Value::Bool(_)) => {}
             (NodeKind::Time | NodeKind::MicroTime, Value::String(text)) => {
                 if text.parse::<jiff::Timestamp>().is_err() && !text.is_empty() {
                     self.wrong(format!(

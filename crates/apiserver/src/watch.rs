@@ -25,7 +25,7 @@ use crate::table;
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Quiet watches say about this often how far they are, as on the server.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
 /// How events are shown.
 #[derive(Debug, Clone, Copy)]

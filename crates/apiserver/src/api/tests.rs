@@ -58,7 +58,7 @@ async fn a_watcher_sees_every_change() {
     assert_eq!(events.try_next().await.unwrap().unwrap().name_any(), "a");
     maps.create(&PostParams::default(), &config_map("b")).await.unwrap();
     assert_eq!(events.try_next().await.unwrap().unwrap().name_any(), "b");
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     api.compact();
     maps.create(&PostParams::default(), &config_map("c")).await.unwrap();
     let mut names = Vec::new();
@@ -161,7 +161,7 @@ async fn an_answer_can_get_lost_and_the_world_can_stop() {
     assert!(maps.create(&PostParams::default(), &config_map("a")).await.is_err());
     assert!(maps.get_opt("a").await.unwrap().is_some(), "it was written all the same");
     api.add_fault(Rule::new(Fault::StopBefore).verb(Verb::Delete));
-    let gone = tokio::time::timeout(Duration::from_secs(60), maps.delete("a", &DeleteParams::default())).await;
+    let gone = tokio::time::timeout(Duration::from_mins(1), maps.delete("a", &DeleteParams::default())).await;
     assert!(gone.is_err(), "nobody answers");
     api.stopped().await;
     assert!(maps.get_opt("a").await.unwrap().is_some());

@@ -280,10 +280,10 @@ impl Manager {
     fn printed(&self) -> String {
         let mut text = format!("{:?}", self.name);
         if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {:?}", self.subresource));
+            text = format!("{text} with subresource {:?}", self.subresource);
         }
         if self.operation == Operation::Update {
-            text.push_str(&format!(" using {}", self.api_version));
+            text = format!("{text} using {}", self.api_version);
         }
         text
     }
@@ -338,7 +338,8 @@ mod tests {
         }
     }
 
-    fn config_map(data: Value) -> Value {
+    fn config_map(data: impl Into<Value>) -> Value {
+        let data: Value = data.into();
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
     }
 

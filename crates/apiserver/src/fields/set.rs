@@ -47,12 +47,12 @@ pub(crate) fn path_text(path: &[Element]) -> String {
     let mut text = String::new();
     for element in path {
         match element {
-            Element::Field(name) => text.push_str(&format!(".{name}")),
-            Element::Value(json) => text.push_str(&format!("[={json}]")),
+            Element::Field(name) => text.extend([".", name]),
+            Element::Value(json) => text.extend(["[=", json, "]"]),
             Element::Key(json) => {
                 let keys: Map<String, Value> = serde_json::from_str(json).unwrap_or_default();
                 let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                text.push_str(&format!("[{}]", keys.join(",")));
+                text.extend(["[", &keys.join(","), "]"]);
             }
         }
     }

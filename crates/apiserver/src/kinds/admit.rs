@@ -15,7 +15,6 @@ pub(crate) fn admit_create(store: &Store, kind: &ResourceType, object: &mut Valu
             taint_new_node(object);
             Ok(())
         }
-        ("storage.k8s.io", "StorageClass") => Ok(()),
         ("", "PersistentVolumeClaim") => {
             protect(object, "kubernetes.io/pvc-protection");
             default_storage_class(store, object);
@@ -55,7 +54,7 @@ fn default_storage_class(store: &Store, object: &mut Value) {
     }
     let classes = GroupKind { group: "storage.k8s.io".to_owned(), kind: "StorageClass".to_owned() };
     let default =
-        store.table(&classes).into_iter().flat_map(|table| table.values()).find(|class| {
+        store.table(&classes).into_iter().flat_map(super::super::store::Table::values).find(|class| {
             class.value["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true"
         });
     if let (Some(class), Some(spec)) = (default, map_at(object, &["spec"])) {
@@ -88,7 +87,7 @@ fn admit_priority(store: &Store, kind: &ResourceType, object: &mut Value) -> Res
     let wanted = object["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
     let classes = GroupKind { group: "scheduling.k8s.io".to_owned(), kind: "PriorityClass".to_owned() };
     let class = if wanted.is_empty() {
-        let all = store.table(&classes).into_iter().flat_map(|table| table.values());
+        let all = store.table(&classes).into_iter().flat_map(super::super::store::Table::values);
         all.filter(|class| class.value["globalDefault"] == true).min_by_key(|class| class.value["value"].as_i64())
     } else {
         store.get(&classes, &wanted)

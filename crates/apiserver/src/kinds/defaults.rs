@@ -29,7 +29,7 @@ pub(crate) fn set_defaults(kind: &ResourceType, object: &mut Value) {
         ("batch", "Job") => job(object, &["spec"]),
         ("batch", "CronJob") => cron_job(object),
         ("storage.k8s.io", "StorageClass") => {
-            with(object, &[], &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))])
+            with(object, &[], &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
         }
         ("scheduling.k8s.io", "PriorityClass") => {
             with(object, &[], &[("preemptionPolicy", json!("PreemptLowerPriority"))]);

@@ -12,10 +12,8 @@ fn counts_generations(kind: &ResourceType) -> bool {
         ("", kind) => matches!(kind, "Pod" | "ReplicationController"),
         ("apps", kind) => kind != "ControllerRevision",
         ("batch" | "policy" | "scheduling.k8s.io" | "autoscaling", _) => kind.kind != "HorizontalPodAutoscaler",
-        ("networking.k8s.io", _) => true,
-        ("apiextensions.k8s.io" | "admissionregistration.k8s.io", _) => true,
+        ("networking.k8s.io" | "apiextensions.k8s.io" | "admissionregistration.k8s.io" | "discovery.k8s.io", _) => true,
         ("resource.k8s.io", kind) => matches!(kind, "ResourceSlice" | "DeviceClass"),
-        ("discovery.k8s.io", _) => true,
         _ => kind.crd,
     }
 }
@@ -23,8 +21,8 @@ fn counts_generations(kind: &ResourceType) -> bool {
 /// Before an object is created: what its status says is not the writer's to say.
 pub(crate) fn prepare_create(kind: &ResourceType, object: &mut Value) {
     let status = match (kind.group.as_str(), kind.kind.as_str()) {
-        // A kubelet registers its node with its status.
-        ("", "Node") => None,
+        // A kubelet registers its node with its status; a definition gets its own.
+        ("", "Node") | ("apiextensions.k8s.io", _) => None,
         ("", "Pod") => {
             let qos = pods::qos_class(&object["spec"]);
             Some(json!({"phase": "Pending", "qosClass": qos}))
@@ -45,7 +43,6 @@ pub(crate) fn prepare_create(kind: &ResourceType, object: &mut Value) {
             Some(json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}))
         }
         ("storage.k8s.io", "VolumeAttachment") => Some(json!({"attached": false})),
-        ("apiextensions.k8s.io", _) => None,
         _ if kind.crd => {
             if kind.has_status()
                 && let Value::Object(map) = object
@@ -73,9 +70,7 @@ pub(crate) fn prepare_update(kind: &ResourceType, subresource: &str, old: &Value
         "status" => keep_all_but_status(kind, old, new),
         "ephemeralcontainers" | "resize" | "finalize" | "approval" => {}
         _ => {
-            if kind.has_status() && (kind.crd || !matches!(kind.kind.as_str(), "Node")) {
-                restore(old, new, "status");
-            } else if kind.kind == "Node" && kind.group.is_empty() {
+            if kind.has_status() {
                 restore(old, new, "status");
             }
         }
@@ -131,7 +126,7 @@ fn keep_all_but_status(kind: &ResourceType, old: &Value, new: &mut Value) {
     }
     restore(old, new, "spec");
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("apps", _) | ("batch", _) => restore_metadata(old, new, "labels"),
+        ("apps" | "batch", _) => restore_metadata(old, new, "labels"),
         ("", "Pod") => {
             restore_metadata(old, new, "ownerReferences");
             // The server derives it; a status that leaves it out keeps it.

@@ -26,10 +26,8 @@ pub(crate) fn check_create(kind: &ResourceType, object: &Value) -> Vec<Cause> {
         }
         ("coordination.k8s.io", "Lease") => lease(spec, &mut causes),
         ("", "Node") => taints(spec, &mut causes),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => {
-            if is_empty(&object["roleRef"]["name"]) {
-                causes.push(Cause::required("roleRef.name", ""));
-            }
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") if is_empty(&object["roleRef"]["name"]) => {
+            causes.push(Cause::required("roleRef.name", ""));
         }
         _ => {}
     }
@@ -131,14 +129,12 @@ fn workload(spec: &Value, causes: &mut Vec<Cause>) {
     }
     let labels = &spec["template"]["metadata"]["labels"];
     match LabelSelector::from_spec(selector) {
-        Some(parsed) if !selector.is_null() => {
-            if !parsed.matches(&spec["template"]) {
-                causes.push(Cause::invalid(
-                    "spec.template.metadata.labels",
-                    labels,
-                    "`selector` does not match template `labels`",
-                ));
-            }
+        Some(parsed) if !selector.is_null() && !parsed.matches(&spec["template"]) => {
+            causes.push(Cause::invalid(
+                "spec.template.metadata.labels",
+                labels,
+                "`selector` does not match template `labels`",
+            ));
         }
         _ => {}
     }

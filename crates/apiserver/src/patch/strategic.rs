@@ -66,7 +66,7 @@ fn merge_maps(
         }
         if let Some(Value::Array(items)) = target.get_mut(name) {
             let key = shape.node().fields.get(name).and_then(|f| f.merge_key.as_deref());
-            *items = sorted(std::mem::take(items), order, key);
+            *items = sorted(items, order, key);
         }
     }
     Ok(target)
@@ -84,7 +84,7 @@ fn merge_lists(
         let mut items = old.to_vec();
         items.extend(new.iter().filter(|item| !old.contains(item)).cloned());
         return Ok(Value::Array(match order {
-            Some(order) => sorted(items, order, None),
+            Some(order) => sorted(&items, order, None),
             None => items,
         }));
     };
@@ -116,13 +116,13 @@ fn merge_lists(
         }
     }
     Ok(Value::Array(match order {
-        Some(order) => sorted(items, order, Some(key)),
+        Some(order) => sorted(&items, order, Some(key)),
         None => items,
     }))
 }
 
 /// Items that the order names come in that order, the others stay in front of what they were in front of.
-fn sorted(items: Vec<Value>, order: &[Value], key: Option<&str>) -> Vec<Value> {
+fn sorted(items: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
     let same = |a: &Value, b: &Value| match key {
         Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
         None => a == b,

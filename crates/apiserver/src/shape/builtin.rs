@@ -69,28 +69,14 @@ impl Arena {
                 required: required.contains(&name.as_str()),
                 merge_key: text("x-kubernetes-patch-merge-key").map(str::to_owned),
                 merge: strategies.contains(&"merge"),
-                retain_keys: strategies.contains(&"retainKeys"),
             };
             node.fields.insert(name.clone(), field);
         }
         let element = schema.get("items").or_else(|| schema.get("additionalProperties"));
         node.element = element.map(|element| self.shape(element));
         read_keywords(&mut node, schema);
-        self.default_list_kind(&mut node, schema);
+        default_list_kind(&mut node, schema);
         node
-    }
-
-    /// Lists without a list type that are merged by patches have keys for server-side apply as well.
-    fn default_list_kind(&self, node: &mut Node, schema: &Value) {
-        if node.kind == NodeKind::List
-            && schema.get("x-kubernetes-list-type").is_none()
-            && schema.get("x-kubernetes-patch-strategy").and_then(Value::as_str).is_some_and(|s| s.contains("merge"))
-        {
-            node.list = match schema.get("x-kubernetes-patch-merge-key").and_then(Value::as_str) {
-                Some(key) => ListKind::Keys(vec![key.to_owned()]),
-                None => ListKind::Set,
-            };
-        }
     }
 
     fn shape(&mut self, schema: &'static Value) -> Shape {
@@ -112,6 +98,19 @@ impl Arena {
     fn push(&mut self, node: Node) -> Shape {
         self.nodes.push(node);
         Shape::Builtin(self.nodes.len() - 1)
+    }
+}
+
+/// Lists without a list type that are merged by patches have keys for server-side apply as well.
+fn default_list_kind(node: &mut Node, schema: &Value) {
+    if node.kind == NodeKind::List
+        && schema.get("x-kubernetes-list-type").is_none()
+        && schema.get("x-kubernetes-patch-strategy").and_then(Value::as_str).is_some_and(|s| s.contains("merge"))
+    {
+        node.list = match schema.get("x-kubernetes-patch-merge-key").and_then(Value::as_str) {
+            Some(key) => ListKind::Keys(vec![key.to_owned()]),
+            None => ListKind::Set,
+        };
     }
 }
 

@@ -27,7 +27,7 @@ fn add_type_and_metadata(node: &mut Node) {
 }
 
 fn field(shape: Shape) -> Field {
-    Field { shape, default: None, required: false, merge_key: None, merge: false, retain_keys: false }
+    Field { shape, default: None, required: false, merge_key: None, merge: false }
 }
 
 fn build(schema: &Value) -> Node {

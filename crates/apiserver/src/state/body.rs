@@ -74,7 +74,9 @@ impl State {
             ))
         })?;
         if !value.is_object() {
-            let hex: String = call.content.bytes.iter().take(1024).map(|b| format!("{b:02x}")).collect();
+            let digit = |n: u8| char::from_digit(u32::from(n), 16).unwrap_or_default();
+            let hex: String =
+                call.content.bytes.iter().take(1024).flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect();
             return Err(Failure::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({hex})",
                 json_type(&value)

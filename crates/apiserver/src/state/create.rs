@@ -27,16 +27,16 @@ impl State {
         if self.managed_fields {
             let shape = self.shape(&call.kind);
             let empty = if call.kind.crd { json!({"metadata": {}}) } else { typed::skeleton(&shape) };
-            managed.update(&shape, &empty, &object, &self.writer(call));
+            managed.update(&shape, &empty, &object, &Self::writer(call));
         }
         if let Some(metadata) = map_at(&mut object, &["metadata"]) {
             metadata.remove("managedFields");
         }
-        let value = self.create(call, object, managed)?;
+        let value = self.create(call, object, &managed)?;
         Ok(Answer::Object { code: 201, value, warnings: decoded.warnings })
     }
 
-    pub(super) fn writer(&self, call: &Call) -> Writer {
+    pub(super) fn writer(call: &Call) -> Writer {
         Writer {
             manager: call.manager(),
             api_version: call.kind.api_version(),
@@ -47,7 +47,7 @@ impl State {
     }
 
     /// Takes an object that is decoded and has its defaults.
-    pub(super) fn create(&mut self, call: &Call, mut object: Value, managed: Managed) -> Result<Arc<Value>, Failure> {
+    pub(super) fn create(&mut self, call: &Call, mut object: Value, managed: &Managed) -> Result<Arc<Value>, Failure> {
         let kind = &call.kind;
         let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let own_namespace = text(&object, "namespace");

@@ -126,7 +126,7 @@ impl State {
             mark(&mut object, grace, call.now);
         }
         if call.kind.kind == "Namespace" && call.kind.group.is_empty() {
-            return self.terminate_namespace(call, live, object, options);
+            return Ok(self.terminate_namespace(call, live, object, options));
         }
         if is_finished(&object) {
             if !options.dry_run {

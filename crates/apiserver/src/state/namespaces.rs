@@ -11,7 +11,6 @@ use crate::fields::Managed;
 use crate::kinds::map_at;
 use crate::request::Verb;
 use crate::resource::GroupKind;
-use crate::status::Failure;
 use crate::store::Entry;
 
 fn namespaces() -> GroupKind {
@@ -49,7 +48,7 @@ impl State {
         let mut call = Call::internal(&kind, "", Verb::Create, now);
         namespace.clone_into(&mut call.namespace);
         // The objects are ours and valid.
-        let _ = self.create(&call, object, Managed::default());
+        let _ = self.create(&call, object, &Managed::default());
     }
 
     /// Marks a namespace, then lets go what is in it.
@@ -59,18 +58,18 @@ impl State {
         live: &Arc<Entry>,
         mut object: Value,
         options: &DeleteOptions,
-    ) -> Result<Answer, Failure> {
+    ) -> Answer {
         if let Some(status) = map_at(&mut object, &["status"]) {
             status.insert("phase".to_owned(), json!("Terminating"));
         }
         if options.dry_run || object == *live.value {
-            return Ok(Answer::ok(object));
+            return Answer::ok(object);
         }
         let entry = self.store.put(&namespaces(), &call.name, object, call.now);
         if self.collecting {
             self.empty_namespace(&call.name, call.now);
         }
-        Ok(Answer::Stored(entry))
+        Answer::Stored(entry)
     }
 
     fn empty_namespace(&mut self, name: &str, now: Timestamp) {

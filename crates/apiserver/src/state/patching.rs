@@ -86,7 +86,7 @@ impl State {
                 check_identity(call, &config)?;
             }
             check_identity(call, &decoded.object)?;
-            let value = self.create(call, decoded.object, managed)?;
+            let value = self.create(call, decoded.object, &managed)?;
             return Ok(Answer::Object { code: 201, value, warnings: decoded.warnings });
         };
         check_identity(call, &decoded.object)?;
@@ -112,7 +112,7 @@ impl State {
         }
         let shape = self.request_shape(call);
         let mut unknown = Vec::new();
-        undeclared(&shape, &config, String::new(), &mut unknown);
+        undeclared(&shape, &config, "", &mut unknown);
         if !unknown.is_empty() {
             let at = |field: &str| config["metadata"][field].as_str().unwrap_or_default();
             let list =
@@ -137,7 +137,7 @@ impl State {
         };
         let mut managed = live.map(|entry| Managed::of(&entry.value)).unwrap_or_default();
         let force = call.query.flag("force");
-        let merged = managed.apply(&shape, &current, &config, &self.writer(call), force).map_err(|conflict| {
+        let merged = managed.apply(&shape, &current, &config, &Self::writer(call), force).map_err(|conflict| {
             Failure::new(409, "Conflict", conflict.message).with_details(json!({"causes": conflict.causes}))
         })?;
         let decoded = self.conform(call, merged, &|call, why| {
@@ -168,14 +168,14 @@ fn drop_nulls(value: &mut Value) {
 }
 
 /// Fields that the schema does not have.
-fn undeclared(shape: &Shape, value: &Value, path: String, found: &mut Vec<String>) {
+fn undeclared(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>) {
     let node = shape.node();
     match (node.kind, value) {
         (NodeKind::Struct, Value::Object(map)) => {
             for (name, child) in map {
                 let at = format!("{path}.{name}");
                 if node.fields.contains_key(name) || node.element.is_some() {
-                    undeclared(&shape.child(name), child, at, found);
+                    undeclared(&shape.child(name), child, &at, found);
                 } else {
                     found.push(format!("{at}: field not declared in schema"));
                 }
@@ -183,12 +183,12 @@ fn undeclared(shape: &Shape, value: &Value, path: String, found: &mut Vec<String
         }
         (NodeKind::Map, Value::Object(map)) => {
             for (name, child) in map {
-                undeclared(&shape.element(), child, format!("{path}.{name}"), found);
+                undeclared(&shape.element(), child, &format!("{path}.{name}"), found);
             }
         }
         (NodeKind::List, Value::Array(items)) => {
             for item in items {
-                undeclared(&shape.element(), item, format!("{path}[]"), found);
+                undeclared(&shape.element(), item, &format!("{path}[]"), found);
             }
         }
         (NodeKind::String, value) if !value.is_string() && !value.is_null() => {

@@ -169,18 +169,15 @@ impl State {
             start.present = matching.map(|(_, entry)| Arc::clone(entry)).collect();
             start.marks_initial_end = bookmarks;
         } else if let Some(from) = from {
-            match table.changes_since(from) {
-                Some(changes) => {
-                    let seen = changes.filter_map(|change| {
-                        filter.event(change).map(|event| Delivery { event, change: Arc::clone(change) })
-                    });
-                    start.missed = seen.collect();
-                }
-                None => {
-                    let message = format!("too old resource version: {from} ({})", table.forgotten());
-                    start.expired = Some(Failure::expired(message));
-                    return Ok(start);
-                }
+            if let Some(changes) = table.changes_since(from) {
+                let seen = changes.filter_map(|change| {
+                    filter.event(change).map(|event| Delivery { event, change: Arc::clone(change) })
+                });
+                start.missed = seen.collect();
+            } else {
+                let message = format!("too old resource version: {from} ({})", table.forgotten());
+                start.expired = Some(Failure::expired(message));
+                return Ok(start);
             }
             // A watch from the future sees only what comes after that revision.
             if from > current {

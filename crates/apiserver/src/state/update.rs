@@ -27,9 +27,9 @@ impl State {
             }
             let mut managed = Managed::default();
             if self.managed_fields {
-                managed.update(&self.shape(&call.kind), &json!({"metadata": {}}), &object, &self.writer(call));
+                managed.update(&self.shape(&call.kind), &json!({"metadata": {}}), &object, &Self::writer(call));
             }
-            let value = self.create(call, object, managed)?;
+            let value = self.create(call, object, &managed)?;
             return Ok(Answer::Object { code: 201, value, warnings: decoded.warnings });
         };
         let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
@@ -113,7 +113,7 @@ impl State {
         if managed == Managed::default() {
             managed = Managed::of(old);
         }
-        managed.update(&self.shape(&call.kind), old, new, &self.writer(call));
+        managed.update(&self.shape(&call.kind), old, new, &Self::writer(call));
         managed
     }
 }
@@ -228,7 +228,6 @@ fn unconditional(kind: &ResourceType) -> bool {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("coordination.k8s.io" | "policy" | "apiextensions.k8s.io" | "admissionregistration.k8s.io", _) => false,
         ("storage.k8s.io", kind) => matches!(kind, "StorageClass"),
-        ("discovery.k8s.io", _) => true,
         _ => true,
     }
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use super::{Entry, Table};
 
+/// Objects with their keys, in order.
+pub(crate) type Entries<'a> = Box<dyn Iterator<Item = (&'a String, &'a Arc<Entry>)> + 'a>;
+
 /// What a list may return at most, from where.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -17,10 +20,7 @@ pub(crate) struct Page {
 
 impl Table {
     /// Objects in order as of a revision, or `None` when it is forgotten.
-    pub(crate) fn read<'a>(
-        &'a self,
-        page: &Page,
-    ) -> Option<Box<dyn Iterator<Item = (&'a String, &'a Arc<Entry>)> + 'a>> {
+    pub(crate) fn read<'a>(&'a self, page: &Page) -> Option<Entries<'a>> {
         let prefix = if page.namespace.is_empty() { String::new() } else { format!("{}/", page.namespace) };
         let start = page.start.clone().unwrap_or_default().max(prefix.clone());
         let in_range = {
