@@ -79,7 +79,8 @@ impl Catalogue {
         Self::from_entries(&entries)
     }
 
-    fn from_entries(entries: &[TypeEntry]) -> Result<Self, CatalogueError> {
+    /// From entries that somebody else has read or made.
+    pub fn from_entries(entries: &[TypeEntry]) -> Result<Self, CatalogueError> {
         // Keys that offerings use become well-known (API-129), so they are collected before anything is parsed.
         let offering_keys = entries
             .iter()

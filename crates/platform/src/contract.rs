@@ -6,16 +6,14 @@
 mod catalogue;
 mod instances;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use karpenter_model::claim::{ClaimView, Status};
+use karpenter_model::claim::ClaimView;
 use karpenter_model::example;
 use karpenter_model::pool::PoolView;
-use karpenter_model::requirements::Requirements;
 
 use crate::{CloudProvider, Instance, RepairPolicies};
 

@@ -10,6 +10,7 @@ pub mod chance;
 pub mod cloud;
 pub mod cluster;
 pub mod fleet;
+pub mod journal;
 pub mod kubelet;
 pub mod scheduler;
 pub mod workloads;

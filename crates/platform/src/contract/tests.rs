@@ -1,12 +1,14 @@
 //! The suite itself: a small provider passes it, and each way of breaking it is noticed.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use karpenter_model::claim::Status;
 use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::quantity::Quantity;
-use karpenter_model::requirements::Requirement;
+use karpenter_model::requirements::{Requirement, Requirements};
 
 use super::*;
 use crate::*;
