@@ -7,8 +7,6 @@
 //! What differs from the real one, on purpose:
 //! - Among feasible nodes the choice is by a simpler score (see [`score`]) and ties go to the first name instead of a random
 //!   one, so that a run can be repeated. All nodes are looked at, not a sample of large clusters.
-//! - No preemption: a pod that would evict others stays unschedulable. `nominatedNodeName` is honoured, both for the pod
-//!   itself and as room that other pods of no higher priority leave free.
 //! - No dynamic resource allocation, no extenders, no translation of in-tree volumes to CSI.
 //! - Features are at the defaults of 1.35: pod-level resources on, `Gt` and `Lt` of tolerations off.
 
@@ -18,6 +16,7 @@ mod decision;
 mod filters;
 mod objects;
 mod pod_info;
+mod preemption;
 mod queue;
 mod resources;
 mod score;
@@ -30,4 +29,5 @@ pub use self::cluster::{Cluster, Key};
 pub use self::decision::{Decision, Placement, Unfit, decide, feasible};
 pub use self::filters::{Filter, VolumePlan};
 pub use self::objects::Object;
+pub use self::preemption::{Nomination, Preemption};
 pub use self::queue::{Change, Queue};

@@ -16,11 +16,12 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use self::watches::{KINDS, News, watch_all};
-use self::writes::Writes;
+use self::writes::{Refused, Writes};
 use super::cluster::{Cluster, Key};
 use super::decision::{Decision, Placement, Unfit, decide};
 use super::objects::Object;
 use super::pod_info::{is_finished, node_of};
+use super::preemption::{Nomination, Preemption, displaced};
 use super::queue::Queue;
 
 /// As kube-scheduler's default: after this long without its volumes a pod is tried again.
@@ -178,13 +179,45 @@ impl Scheduler {
                     self.prepare_volumes(pod, placement).await;
                 }
             }
-            Decision::Unschedulable(Unfit { message, filters }) => {
+            Decision::Unschedulable(Unfit { message, filters, nomination }) => {
                 debug!(pod = %key, message, "no node");
                 let now = self.clock.now();
                 self.queue.set_waiting(&key, filters, now);
-                self.writes.refuse(&pod, "Unschedulable", &message, now).await;
+                self.nominate(&pod, &nomination);
+                let refused = Refused { reason: "Unschedulable", message: &message, nomination: &nomination };
+                self.writes.refuse(&pod, &refused, now).await;
+                if let Nomination::Set(preemption) = &nomination {
+                    self.make_room(&pod, preemption).await;
+                }
             }
             Decision::Error(message) => self.fail(pod, &message).await,
+        }
+    }
+
+    /// Others leave room for it from now on, whatever the API still says.
+    fn nominate(&mut self, pod: &Pod, nomination: &Nomination) {
+        let node = match nomination {
+            Nomination::Keep => return,
+            Nomination::Clear => None,
+            Nomination::Set(preemption) => Some(preemption.node.clone()),
+        };
+        let mut meant = pod.clone();
+        meant.status.get_or_insert_default().nominated_node_name = node;
+        self.cluster.apply(meant);
+    }
+
+    /// Pods that matter less and are meant for the node look for another; those that are in the way are told to go.
+    async fn make_room(&mut self, pod: &Pod, preemption: &Preemption) {
+        for other in displaced(&self.cluster, pod, &preemption.node) {
+            self.writes.clear_nomination(&other).await;
+            self.nominate(&other, &Nomination::Clear);
+        }
+        let victims = preemption.victims.iter().filter_map(|key| self.cluster.pod(key));
+        for victim in victims.collect::<Vec<_>>() {
+            // Whose end is under way needs no second one.
+            if victim.metadata.deletion_timestamp.is_none() {
+                self.writes.preempt(&victim, pod, &preemption.node, self.clock.now()).await;
+            }
         }
     }
 
@@ -253,6 +286,7 @@ impl Scheduler {
         self.cluster.apply(Object::Pod(Arc::clone(&pod)));
         self.queue.set(Arc::clone(&pod), now);
         self.queue.set_failed(&key, now);
-        self.writes.refuse(&pod, "SchedulerError", message, now).await;
+        let refused = Refused { reason: "SchedulerError", message, nomination: &Nomination::Clear };
+        self.writes.refuse(&pod, &refused, now).await;
     }
 }

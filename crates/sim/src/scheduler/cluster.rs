@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -98,6 +99,7 @@ pub struct Cluster {
     pub(super) csi_drivers: BTreeMap<String, Arc<CSIDriver>>,
     pub(super) csi_capacities: BTreeMap<Key, Arc<CSIStorageCapacity>>,
     pub(super) attachments: BTreeMap<String, Arc<VolumeAttachment>>,
+    pub(super) budgets: BTreeMap<Key, Arc<PodDisruptionBudget>>,
 }
 
 impl FromIterator<Object> for Cluster {
@@ -130,6 +132,10 @@ impl Cluster {
                 self.attachments.insert(Key::of(&o.metadata).name, o);
                 None
             }
+            Object::PodDisruptionBudget(o) => {
+                self.budgets.insert(Key::of(&o.metadata), o);
+                None
+            }
         }
     }
 
@@ -149,6 +155,7 @@ impl Cluster {
             Object::CSIDriver(o) => self.csi_drivers.remove(&Key::of(&o.metadata).name).and(Some(Change::Volume)),
             Object::CSINode(o) => self.csi_nodes.remove(&Key::of(&o.metadata).name).and(None),
             Object::CSIStorageCapacity(o) => self.csi_capacities.remove(&Key::of(&o.metadata)).and(None),
+            Object::PodDisruptionBudget(o) => self.budgets.remove(&Key::of(&o.metadata)).and(None),
             Object::VolumeAttachment(o) => {
                 self.attachments.remove(&Key::of(&o.metadata).name).and(Some(Change::Volume))
             }
@@ -158,6 +165,10 @@ impl Cluster {
     /// The claim is there and bound for good.
     pub(super) fn is_bound(&self, claim: &Key) -> bool {
         self.claims.get(claim).is_some_and(|c| is_bound(c))
+    }
+
+    pub(super) fn pod(&self, key: &Key) -> Option<Arc<Pod>> {
+        self.pods.get(key).map(|p| Arc::clone(&p.pod))
     }
 
     pub fn node_count(&self) -> usize {
@@ -199,6 +210,10 @@ impl Cluster {
         let change = match (known, node_of(&pod)) {
             (Some(old), Some(_)) if node_of(&old.pod).is_some() => assigned_change(&old.pod, &pod),
             (_, Some(_)) => Some(Change::PodAssigned),
+            // The room that was kept for it is free.
+            (Some(old), None) if nominated_node(&old.pod).is_some_and(|n| nominated_node(&pod) != Some(n)) => {
+                Some(Change::PodRemoved)
+            }
             (_, None) => None,
         };
         self.remove_pod(&key);
@@ -267,9 +282,11 @@ fn assigned_change(old: &Pod, new: &Pod) -> Option<Change> {
     if old.metadata.labels != new.metadata.labels {
         return Some(Change::PodLabels);
     }
-    // A pod that starts to go no longer counts for spreading; one that was resized may leave room.
-    let going = old.metadata.deletion_timestamp.is_none() && new.metadata.deletion_timestamp.is_some();
+    if old.metadata.deletion_timestamp.is_none() && new.metadata.deletion_timestamp.is_some() {
+        return Some(Change::PodGoing);
+    }
     let resources =
         |p: &Pod| p.spec.as_ref().map(|s| s.containers.iter().map(|c| c.resources.clone()).collect::<Vec<_>>());
-    (going || resources(old) != resources(new)).then_some(Change::PodRemoved)
+    // One that was resized may leave room.
+    (resources(old) != resources(new)).then_some(Change::PodRemoved)
 }

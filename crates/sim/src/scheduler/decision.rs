@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::cluster::{Cluster, NodeInfo};
 use super::filters::{Filter, Prepared, Question, Refusal, Stop, VolumePlan, prepare};
 use super::pod_info::{PodInfo, nominated_node};
+use super::preemption::{Nomination, attempt};
 use super::score::best;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Unfit {
     pub message: String,
     /// Who refused, so that only changes which matter to them wake the pod.
     pub filters: BTreeSet<Filter>,
+    /// Whether others have to make room for it, and where.
+    pub nomination: Nomination,
 }
 
 /// Where the pod goes. The pod itself need not be in the cluster.
@@ -38,7 +41,7 @@ pub fn decide(cluster: &Cluster, pod: &Pod) -> Decision {
     let info = PodInfo::new(Arc::new(pod.clone()));
     if cluster.nodes.is_empty() {
         let message = "no nodes available to schedule pods".to_owned();
-        return Decision::Unschedulable(Unfit { message, filters: BTreeSet::new() });
+        return Decision::Unschedulable(Unfit { message, filters: BTreeSet::new(), nomination: Nomination::Clear });
     }
     match ask_all(cluster, &info) {
         Answers::Fault(message) => Decision::Error(message),
@@ -46,18 +49,18 @@ pub fn decide(cluster: &Cluster, pod: &Pod) -> Decision {
             // "not found" is what a later step of kube-scheduler says that misses the outcome of a skipped earlier one.
             let reasons = refusal.reasons.join(", ");
             let message = format!("0/{} nodes are available: {reasons}. not found", cluster.nodes.len());
-            Decision::Unschedulable(Unfit { message, filters: BTreeSet::from([refusal.filter]) })
+            let filters = BTreeSet::from([refusal.filter]);
+            Decision::Unschedulable(Unfit { message, filters, nomination: Nomination::Keep })
         }
         Answers::ByNode { plans, refusals, others } => {
             // The nominated node first: room was made there for this pod.
             let nominated = nominated_node(pod).filter(|n| plans.contains_key(n));
-            match nominated.or_else(|| best(cluster, &info, plans.keys().copied())) {
-                Some(node) => {
-                    let volumes = plans.get(node).cloned().unwrap_or_default();
-                    Decision::Bind(Placement { node: node.to_owned(), volumes })
-                }
-                None => unschedulable(cluster, &info, &histogram(&refusals, others), &refusals),
+            if let Some(node) = nominated.or_else(|| best(cluster, &info, plans.keys().copied())) {
+                let volumes = plans.get(node).cloned().unwrap_or_default();
+                return Decision::Bind(Placement { node: node.to_owned(), volumes });
             }
+            let named = (others, "node(s) didn't satisfy plugin(s) [NodeAffinity]");
+            unschedulable(cluster, &info, &histogram(&refusals, named), &refusals)
         }
     }
 }
@@ -107,7 +110,12 @@ fn ask_all<'a>(cluster: &'a Cluster, pod: &PodInfo) -> Answers<'a> {
 
 /// Pods of no lower priority that are meant for this node count as being there, and the pod has to fit without them too:
 /// it must not lean on a pod that may go elsewhere.
-fn ask(cluster: &Cluster, pod: &PodInfo, question: &Question<'_>, node: &NodeInfo) -> Result<VolumePlan, Stop> {
+pub(super) fn ask(
+    cluster: &Cluster,
+    pod: &PodInfo,
+    question: &Question<'_>,
+    node: &NodeInfo,
+) -> Result<VolumePlan, Stop> {
     let meant = cluster.nominated.get(node.name()).into_iter().flatten().filter_map(|key| cluster.pods.get(key));
     let others: Vec<_> = meant.filter(|p| p.key != pod.key && p.priority() >= pod.priority()).collect();
     if !others.is_empty() {
@@ -128,32 +136,23 @@ fn ask(cluster: &Cluster, pod: &PodInfo, question: &Question<'_>, node: &NodeInf
 }
 
 fn unschedulable(cluster: &Cluster, pod: &PodInfo, reasons: &str, refusals: &BTreeMap<&str, Refusal>) -> Decision {
-    let nodes = cluster.nodes.len();
-    let never = pod.pod.spec.as_ref().and_then(|s| s.preemption_policy.as_deref()) == Some("Never");
-    let preemption = if never {
-        "not eligible due to preemptionPolicy=Never.".to_owned()
-    } else {
-        let no_victims = refusals.values().filter(|r| !r.lasting).count();
-        let counts = [
-            (no_victims, "No preemption victims found for incoming pod"),
-            (nodes - no_victims, "Preemption is not helpful for scheduling"),
-        ];
-        format!("0/{nodes} nodes are available: {}", joined(counts))
-    };
-    let message =
-        format!("0/{nodes} nodes are available: {reasons} no new claims to deallocate, preemption: {preemption}");
+    let (nomination, text) = attempt(cluster, pod, refusals);
+    let mut message = format!("0/{} nodes are available: {reasons}", cluster.nodes.len());
+    if let Some(text) = text {
+        // What is said of claims is about devices, of which no pod here has any.
+        message = format!("{message} no new claims to deallocate, preemption: {text}");
+    }
     let filters = refusals.values().map(|r| r.filter).collect();
-    Decision::Unschedulable(Unfit { message, filters })
+    Decision::Unschedulable(Unfit { message, filters, nomination })
 }
 
 /// Each reason with the number of nodes it holds for, sorted as text.
-fn histogram(refusals: &BTreeMap<&str, Refusal>, others: usize) -> String {
+pub(super) fn histogram(refusals: &BTreeMap<&str, Refusal>, others: (usize, &str)) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for reason in refusals.values().flat_map(|r| &r.reasons) {
         *counts.entry(reason).or_default() += 1;
     }
-    let named = (others, "node(s) didn't satisfy plugin(s) [NodeAffinity]");
-    joined(counts.into_iter().map(|(reason, n)| (n, reason)).chain([named]))
+    joined(counts.into_iter().map(|(reason, n)| (n, reason)).chain([others]))
 }
 
 fn joined<'a>(counts: impl IntoIterator<Item = (usize, &'a str)>) -> String {

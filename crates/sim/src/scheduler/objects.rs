@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 
 macro_rules! objects {
@@ -29,5 +30,6 @@ objects!(
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
-    VolumeAttachment
+    VolumeAttachment,
+    PodDisruptionBudget
 );

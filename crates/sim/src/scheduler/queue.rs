@@ -31,6 +31,8 @@ pub enum Change {
     PodAssigned,
     /// A pod left its node, or takes up less of it.
     PodRemoved,
+    /// A pod is about to leave its node; it still takes up room, but no longer counts for spreading.
+    PodGoing,
     PodLabels,
     /// A claim, a volume or anything that describes them.
     Volume,
@@ -39,7 +41,9 @@ pub enum Change {
 
 impl Change {
     fn helps(self, filter: Filter) -> bool {
-        use Change::{Namespace, NodeAdded, NodeChanged, NodeRemoved, PodAssigned, PodLabels, PodRemoved, Volume};
+        use Change::{
+            Namespace, NodeAdded, NodeChanged, NodeRemoved, PodAssigned, PodGoing, PodLabels, PodRemoved, Volume,
+        };
         match filter {
             Filter::NodeUnschedulable | Filter::TaintToleration | Filter::NodeAffinity => {
                 matches!(self, NodeAdded | NodeChanged)
@@ -50,7 +54,8 @@ impl Change {
             Filter::VolumeRestrictions | Filter::NodeVolumeLimits => matches!(self, NodeAdded | PodRemoved | Volume),
             Filter::VolumeBinding | Filter::VolumeZone => matches!(self, NodeAdded | NodeChanged | Volume),
             Filter::PodTopologySpread => {
-                matches!(self, NodeAdded | NodeChanged | NodeRemoved | PodAssigned | PodRemoved | PodLabels)
+                let pods = matches!(self, PodAssigned | PodRemoved | PodGoing | PodLabels);
+                pods || matches!(self, NodeAdded | NodeChanged | NodeRemoved)
             }
             Filter::InterPodAffinity => {
                 matches!(self, NodeAdded | NodeChanged | PodAssigned | PodRemoved | PodLabels | Namespace)

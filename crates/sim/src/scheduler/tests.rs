@@ -5,11 +5,13 @@ mod laws;
 mod nodes;
 mod order;
 mod pods_apart;
+mod room_for_others;
 mod spreading;
 mod storage;
 mod words;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use serde_json::{Value, json};
 
@@ -39,7 +41,8 @@ fn object(value: &Value) -> Object {
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
-        VolumeAttachment
+        VolumeAttachment,
+        PodDisruptionBudget
     )
 }
 

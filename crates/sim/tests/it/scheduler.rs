@@ -3,4 +3,5 @@
 mod actor;
 mod agreement;
 mod generator;
+mod preemption;
 mod real;

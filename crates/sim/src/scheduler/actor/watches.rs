@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{StreamExt as _, future};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
@@ -18,7 +19,7 @@ use super::super::cluster::Key;
 use super::super::objects::Object;
 
 /// How many kinds there are; each has a number below.
-pub(super) const KINDS: usize = 10;
+pub(super) const KINDS: usize = 11;
 
 #[derive(Debug)]
 pub(super) enum News {
@@ -40,6 +41,7 @@ pub(super) fn watch_all(client: &Client) -> SelectAll<BoxStream<'static, News>> 
         watch::<VolumeAttachment>(7, client),
         watch::<Node>(8, client),
         watch::<Pod>(9, client),
+        watch::<PodDisruptionBudget>(10, client),
     ];
     select_all(all)
 }

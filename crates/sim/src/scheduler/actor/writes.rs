@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use tracing::debug;
@@ -13,11 +13,20 @@ use tracing::debug;
 use super::super::cluster::Key;
 use super::super::decision::Placement;
 use super::super::pod_info::nominated_node;
+use super::super::preemption::Nomination;
 
 /// The longest note an event may have.
 const NOTE_LIMIT: usize = 1024;
 /// The same words about a pod are written again only after this long; kube-scheduler counts repetitions in one event.
 const REPEAT: Duration = Duration::from_mins(30);
+
+/// What is written about a pod that was not placed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused<'a> {
+    pub(super) reason: &'static str,
+    pub(super) message: &'a str,
+    pub(super) nomination: &'a Nomination,
+}
 
 pub(super) struct Writes {
     client: Client,
@@ -55,19 +64,52 @@ impl Writes {
     }
 
     /// Tells the pod's owner why it is not placed. A write that fails is made up for by the next attempt.
-    pub(super) async fn refuse(&mut self, pod: &Pod, reason: &str, message: &str, now: Timestamp) {
+    pub(super) async fn refuse(&mut self, pod: &Pod, refused: &Refused<'_>, now: Timestamp) {
         let key = Key::of(&pod.metadata);
-        let repeated = self.said.get(&key).is_some_and(|(said, at)| {
-            said == message && now.duration_since(*at) < jiff::SignedDuration::try_from(REPEAT).unwrap_or_default()
-        });
-        if !repeated {
+        let message = refused.message;
+        let lately = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).is_ok_and(|age| age < REPEAT);
+        if !self.said.get(&key).is_some_and(|(said, at)| said == message && lately(at)) {
             self.said.insert(key.clone(), (message.to_owned(), now));
             self.record(pod, "Warning", "FailedScheduling", "Scheduling", message, now).await;
         }
-        let Some(status) = refused_status(pod, reason, message, now) else { return };
+        if let Some(status) = refused_status(pod, refused, now) {
+            self.patch_status(pod, status).await;
+        }
+    }
+
+    pub(super) async fn clear_nomination(&self, pod: &Pod) {
+        self.patch_status(pod, json!({"nominatedNodeName": null})).await;
+    }
+
+    /// Says why and deletes. One that cannot be deleted now is a victim again at the next attempt.
+    pub(super) async fn preempt(&mut self, victim: &Pod, by: &Pod, node: &str, now: Timestamp) {
+        let name = by.spec.as_ref().and_then(|s| s.scheduler_name.as_deref()).unwrap_or(&self.name);
+        let condition = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": format!("{name}: preempting to accommodate a higher priority pod"),
+            "lastProbeTime": null,
+            "lastTransitionTime": seconds(now),
+            "observedGeneration": victim.metadata.generation,
+        });
+        self.patch_status(victim, json!({"conditions": [condition]})).await;
+        let key = Key::of(&victim.metadata);
+        let preconditions = Some(Preconditions { uid: victim.metadata.uid.clone(), resource_version: None });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        if let Err(error) = self.pods(&key).delete(&key.name, &params).await {
+            debug!(pod = %key, %error, "not preempted");
+            return;
+        }
+        let note = format!("Preempted by pod {} on node {node}", by.metadata.uid.as_deref().unwrap_or_default());
+        self.record(victim, "Normal", "Preempted", "Preempting", &note, now).await;
+    }
+
+    async fn patch_status(&self, pod: &Pod, status: Value) {
+        let key = Key::of(&pod.metadata);
         let patch = Patch::Strategic(json!({"metadata": {"uid": pod.metadata.uid}, "status": status}));
         if let Err(error) = self.pods(&key).patch_status(&key.name, &PatchParams::default(), &patch).await {
-            debug!(pod = %key, %error, "condition not written");
+            debug!(pod = %key, %error, "status not written");
         }
     }
 
@@ -141,32 +183,32 @@ impl Writes {
 }
 
 /// `None` when the pod says so already. The time of the condition is that of its last change from or to "False".
-fn refused_status(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<Value> {
+fn refused_status(pod: &Pod, refused: &Refused<'_>, now: Timestamp) -> Option<Value> {
+    let Refused { reason, message, nomination } = *refused;
     let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
     let known = conditions.into_iter().find(|c| c.type_ == "PodScheduled");
-    let nominated = nominated_node(pod).is_some();
     let same = known.is_some_and(|c| {
         c.status == "False" && c.reason.as_deref() == Some(reason) && c.message.as_deref() == Some(message)
     });
-    if same && !nominated {
-        return None;
+    let mut status = json!({});
+    if !same {
+        let since = known.filter(|c| c.status == "False").and_then(|c| c.last_transition_time.as_ref());
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": null,
+            "lastTransitionTime": since.map_or_else(|| json!(seconds(now)), |t| json!(t)),
+            "observedGeneration": pod.metadata.generation,
+        }]);
     }
-    let since = known.filter(|c| c.status == "False").and_then(|c| c.last_transition_time.as_ref());
-    let since = since.map_or_else(|| json!(seconds(now)), |t| json!(t));
-    let mut status = json!({"conditions": [{
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": null,
-        "lastTransitionTime": since,
-        "observedGeneration": pod.metadata.generation,
-    }]});
-    if nominated {
-        // The room there is not enough after all.
-        status["nominatedNodeName"] = Value::Null;
+    match (nomination, nominated_node(pod)) {
+        (Nomination::Clear, Some(_)) => status["nominatedNodeName"] = Value::Null,
+        (Nomination::Set(p), meant) if meant != Some(&p.node) => status["nominatedNodeName"] = json!(p.node),
+        _ => {}
     }
-    Some(status)
+    status.as_object().is_some_and(|s| !s.is_empty()).then_some(status)
 }
 
 /// Objects carry whole seconds.

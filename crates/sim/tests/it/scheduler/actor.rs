@@ -80,6 +80,16 @@ async fn story(client: Client) -> Vec<String> {
     t.settles("low").await;
 
     t.volumes().await;
+
+    // Others make room; nobody plays their kubelet but the test.
+    t.make::<PriorityClass>(json!({"metadata": {"name": "urgent"}, "value": 5000})).await;
+    let mut urgent = cpu("800m");
+    urgent["priorityClassName"] = json!("urgent");
+    t.place("urgent", urgent).await;
+    t.is_going("high").await;
+    t.settles("urgent").await;
+    t.remove("high").await;
+    t.is_bound("urgent").await;
     t.tell_events().await;
     t.told
 }
@@ -154,6 +164,16 @@ impl Teller {
     async fn is_bound(&mut self, name: &str) {
         let pod = self.until(name, "bound", |p| p.spec.as_ref().unwrap().node_name.is_some()).await;
         self.tell(&pod);
+    }
+
+    async fn is_going(&mut self, name: &str) {
+        let pod = self.until(name, "going", |p| p.metadata.deletion_timestamp.is_some()).await;
+        let conditions = pod.status.as_ref().unwrap().conditions.as_ref().unwrap();
+        let target = conditions.iter().find(|c| c.type_ == "DisruptionTarget").map(|c| {
+            let since = c.last_transition_time.is_some();
+            format!("{} {:?} {:?} {:?} {since}", c.status, c.reason, c.message, c.observed_generation)
+        });
+        self.told.push(format!("{name} is going: {target:?}"));
     }
 
     /// Its condition is there and does not change for a while.
@@ -251,7 +271,7 @@ impl Teller {
                 e.action,
                 e.reporting_component,
                 e.event_time.is_some(),
-                e.message,
+                e.message.map(|m| if m.starts_with("Preempted by") { "Preempted by …".to_owned() } else { m }),
             )
         });
         // Who is quick sees a node before it is open.

@@ -13,7 +13,87 @@ pub(super) struct Case {
     pub(super) claims: Vec<Value>,
     /// Pods that are on a node from the start, whoever put them there.
     pub(super) present: Vec<Value>,
+    pub(super) budgets: Vec<Value>,
     pub(super) steps: Vec<Step>,
+}
+
+pub(super) const PRIORITIES: [(&str, i32); 4] = [("low", 10), ("middle", 20), ("upper", 30), ("top", 1000)];
+
+/// Nodes full of pods of different priorities, and important pods that want in.
+pub(super) fn crowded_case(seed: u64, number: u64) -> Case {
+    let mut chance = Chance(seed.wrapping_mul(0xA076_1D64_78BD_642F) ^ number.wrapping_mul(0xE703_7ED1_A0B4_28DB));
+    let c = &mut chance;
+    let namespace = format!("crowd-{number}");
+    let names: Vec<_> = (0..c.between(1, 4)).map(|i| format!("crowd-{number}-{i}")).collect();
+    let node = |name: &String| {
+        let room = json!({"cpu": "2", "memory": "4Gi", "pods": "10"});
+        let labels = json!({"kubernetes.io/hostname": name});
+        json!({"metadata": {"name": name, "labels": labels}, "status": {"allocatable": room, "capacity": room}})
+    };
+    let nodes = names.iter().map(node).collect();
+    let mut present = Vec::new();
+    for name in &names {
+        for _ in 0..c.between(1, 5) {
+            let index = present.len();
+            let requests = json!({"cpu": c.pick(&["200m", "500m", "900m"])});
+            let class = PRIORITIES[usize::try_from(c.between(0, 2)).unwrap()].0;
+            let mut pod = json!({
+                "metadata": {"name": format!("present-{index}"), "namespace": namespace, "labels": {"app": c.pick(&["a", "b", "c"])}},
+                "spec": {
+                    "nodeName": name, "priorityClassName": class,
+                    "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
+                },
+                // All different, so that there is never a tie.
+                "status": {"startTime": format!("2026-01-01T00:{:02}:{:02}Z", c.between(0, 59), index)},
+            });
+            if c.percent(15) {
+                let apart = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "top"}}}]);
+                pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = apart;
+            }
+            present.push(pod);
+        }
+    }
+    let mut budgets = Vec::new();
+    for app in ["a", "b"] {
+        if c.percent(40) {
+            budgets.push(json!({
+                "metadata": {"name": app, "namespace": namespace},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+                "status": {
+                    "disruptionsAllowed": c.between(0, 1), "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                },
+            }));
+        }
+    }
+    let mut steps = Vec::new();
+    for i in 0..2 {
+        let requests = json!({"cpu": c.pick(&["500m", "1", "1500m", "2", "3"])});
+        let class = c.pick(&["middle", "upper", "top", "top", "top"]);
+        let mut pod = json!({
+            "metadata": {"name": format!("new-{i}"), "namespace": namespace, "labels": {"app": "top"}},
+            "spec": {
+                "priorityClassName": class,
+                "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
+            },
+        });
+        if c.percent(20) {
+            let apart =
+                json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]);
+            pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = apart;
+        }
+        steps.push(Step::Place(pod));
+    }
+    Case {
+        namespaces: vec![json!({"metadata": {"name": namespace}})],
+        nodes,
+        present,
+        budgets,
+        steps,
+        csi_nodes: Vec::new(),
+        classes: Vec::new(),
+        volumes: Vec::new(),
+        claims: Vec::new(),
+    }
 }
 
 pub(super) enum Step {
@@ -65,7 +145,8 @@ pub(super) fn case(seed: u64, number: u64) -> Case {
     let namespaces = (0..2)
         .map(|i| json!({"metadata": {"name": maker.namespace(i), "labels": {"team": if i == 0 { "red" } else { "blue" }}}}))
         .collect();
-    Case { namespaces, nodes, csi_nodes, classes, volumes, claims, present, steps }
+    let budgets = Vec::new();
+    Case { namespaces, nodes, csi_nodes, classes, volumes, claims, present, budgets, steps }
 }
 
 struct Maker<'a> {

@@ -1,10 +1,11 @@
 //! The real API server and scheduler, and our picture of the same cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use karpenter_sim::scheduler::{Cluster, Decision, Key, Object, decide};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -33,6 +34,8 @@ pub(super) struct Real {
 pub(super) enum Outcome {
     Bound(String),
     Refused(String),
+    /// Refused for now; pods on this node are told to go.
+    Preempts(String, String),
     Error(String),
 }
 
@@ -94,7 +97,19 @@ impl Real {
             self.cluster.apply(made);
         }
         for pod in &case.present {
-            let made = self.create_in::<Pod>(pod).await;
+            let mut made = self.create_in::<Pod>(pod).await;
+            if let Some(status) = pod.get("status") {
+                let api: Api<Pod> = Api::namespaced(self.client.clone(), &made.namespace().unwrap());
+                let patch = Patch::Merge(json!({"status": status}));
+                made = api.patch_status(&made.name_any(), &PatchParams::default(), &patch).await.unwrap();
+            }
+            self.cluster.apply(made);
+        }
+        for budget in &case.budgets {
+            let made = self.create_in::<PodDisruptionBudget>(budget).await;
+            let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &made.namespace().unwrap());
+            let patch = Patch::Merge(json!({"status": budget["status"]}));
+            let made = api.patch_status(&made.name_any(), &PatchParams::default(), &patch).await.unwrap();
             self.cluster.apply(made);
         }
         self.wait_until_seen(case.namespaces[0]["metadata"]["name"].as_str().unwrap()).await;
@@ -134,8 +149,10 @@ impl Real {
                 self.cluster.apply(latest);
                 return (pod, Outcome::Bound(node));
             }
-            if let Some(node) = latest.status.as_ref().and_then(|s| s.nominated_node_name.clone()) {
-                self.complete_binding(&pod, &node).await;
+            let nominated = latest.status.as_ref().and_then(|s| s.nominated_node_name.clone());
+            let has_volumes = pod.spec.as_ref().is_some_and(|s| s.volumes.is_some());
+            if let Some(node) = nominated.as_ref().filter(|_| has_volumes) {
+                self.complete_binding(&pod, node).await;
                 continue;
             }
             let conditions = latest.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -144,6 +161,10 @@ impl Real {
                 continue;
             };
             let text = refused.message.clone().unwrap_or_default();
+            if let Some(node) = nominated {
+                self.cluster.apply(latest.clone());
+                return (pod, Outcome::Preempts(node, text));
+            }
             let outcome = match refused.reason.as_deref() {
                 Some("Unschedulable") => Outcome::Refused(text),
                 _ => Outcome::Error(text),
@@ -161,6 +182,23 @@ impl Real {
             } else {
                 self.cluster.apply(pod);
             }
+        }
+    }
+
+    /// Waits until the pods that are going are these, and takes all pods into the picture. Returns who is going.
+    pub(super) async fn going(&mut self, expected: &BTreeSet<Key>) -> BTreeSet<Key> {
+        let until = tokio::time::Instant::now() + Duration::from_secs(5);
+        loop {
+            let pods = Api::<Pod>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items;
+            let going = pods.iter().filter(|p| p.metadata.deletion_timestamp.is_some());
+            let going: BTreeSet<_> = going.map(|p| Key::of(&p.metadata)).collect();
+            if going == *expected || tokio::time::Instant::now() > until {
+                for pod in pods {
+                    self.cluster.apply(pod);
+                }
+                return going;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
@@ -267,7 +305,7 @@ impl Real {
         .await
     }
 
-    async fn create<K>(&self, object: &Value) -> K
+    pub(super) async fn create<K>(&self, object: &Value) -> K
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope>,
         K: Serialize + DeserializeOwned + Clone + std::fmt::Debug,
