@@ -88,7 +88,8 @@ async fn quality_of_service_follows_requests<B: Backend>() {
 async fn requests_follow_limits<B: Backend>() {
     let b = B::start().await;
     let mut object = pod("a");
-    object["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
+    object["spec"]["containers"][0]["resources"] =
+        json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
     let made = b.post("pods", &object).await.created();
     let resources = &made["spec"]["containers"][0]["resources"];
     assert_eq!(resources["requests"], json!({"cpu": "1", "memory": "1Gi"}));
@@ -135,7 +136,10 @@ async fn default_priority_class_is_taken<B: Backend>() {
     let names = crate::objects::names(&classes);
     assert!(names.contains(&"system-cluster-critical") && names.contains(&"system-node-critical"), "{names:?}");
     let critical = b.get("/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical").await.ok();
-    assert_eq!((&critical["value"], &critical["preemptionPolicy"]), (&json!(2_000_000_000), &json!("PreemptLowerPriority")));
+    assert_eq!(
+        (&critical["value"], &critical["preemptionPolicy"]),
+        (&json!(2_000_000_000), &json!("PreemptLowerPriority"))
+    );
 }
 
 async fn new_nodes_are_tainted_until_ready<B: Backend>() {
@@ -234,7 +238,8 @@ async fn daemon_sets_get_their_defaults<B: Backend>() {
         json!({"revisionHistoryLimit": 10, "selector": {"matchLabels": {"app": "a"}},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}})
     );
-    let zero = json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0});
+    let zero =
+        json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0});
     assert_eq!(made["status"], zero);
 }
 
@@ -250,7 +255,8 @@ async fn claims_are_protected<B: Backend>() {
 async fn volumes_are_protected<B: Backend>() {
     let b = B::start().await;
     let spec = json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "csi": {"driver": "d", "volumeHandle": "h"}});
-    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": b.name("pv")}, "spec": spec});
+    let volume =
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": b.name("pv")}, "spec": spec});
     let made = b.post("/api/v1/persistentvolumes", &volume).await.created();
     assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
     assert_eq!(made["spec"]["persistentVolumeReclaimPolicy"], "Retain");
@@ -315,14 +321,19 @@ async fn storage_classes_get_their_defaults<B: Backend>() {
 
 async fn budgets_are_checked<B: Backend>() {
     let b = B::start().await;
-    let mut budget = json!({"metadata": {"name": "a"}, "spec": {"minAvailable": 1, "maxUnavailable": 1, "selector": {}}});
+    let mut budget =
+        json!({"metadata": {"name": "a"}, "spec": {"minAvailable": 1, "maxUnavailable": 1, "selector": {}}});
     b.post("policy/v1 poddisruptionbudgets", &budget).await.refused_saying(
         422,
         "Invalid",
         "minAvailable and maxUnavailable cannot be both set",
     );
     budget["spec"] = json!({"maxUnavailable": "half"});
-    b.post("policy/v1 poddisruptionbudgets", &budget).await.refused_saying(422, "Invalid", "spec.maxUnavailable: Invalid value: \"half\"");
+    b.post("policy/v1 poddisruptionbudgets", &budget).await.refused_saying(
+        422,
+        "Invalid",
+        "spec.maxUnavailable: Invalid value: \"half\"",
+    );
     budget["spec"] = json!({"maxUnavailable": "50%", "selector": {"matchLabels": {"app": "a"}}});
     let made = b.post("policy/v1 poddisruptionbudgets", &budget).await.created();
     let zero = json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
@@ -333,7 +344,8 @@ async fn budgets_are_checked<B: Backend>() {
 async fn leases_keep_microseconds<B: Backend>() {
     let b = B::start().await;
     let spec = json!({"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-01-02T03:04:05.000006Z", "leaseTransitions": 0});
-    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": spec});
+    let lease =
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": spec});
     let made = b.post("coordination.k8s.io/v1 leases", &lease).await.created();
     assert_eq!(made["spec"], spec);
     assert_eq!(made["metadata"].get("generation"), None);
@@ -341,9 +353,17 @@ async fn leases_keep_microseconds<B: Backend>() {
     let now = b.merge("coordination.k8s.io/v1 leases/a", &json!({"spec": {"holderIdentity": "you"}})).await.ok();
     assert_eq!(now["spec"]["holderIdentity"], "you");
     let grab = json!({"metadata": {"resourceVersion": stale}, "spec": {"holderIdentity": "me"}});
-    b.merge("coordination.k8s.io/v1 leases/a", &grab).await.refused_saying(409, "Conflict", "leases.coordination.k8s.io \"a\"");
+    b.merge("coordination.k8s.io/v1 leases/a", &grab).await.refused_saying(
+        409,
+        "Conflict",
+        "leases.coordination.k8s.io \"a\"",
+    );
     let bad = json!({"spec": {"leaseDurationSeconds": 0}});
-    b.merge("coordination.k8s.io/v1 leases/a", &bad).await.refused_saying(422, "Invalid", "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0");
+    b.merge("coordination.k8s.io/v1 leases/a", &bad).await.refused_saying(
+        422,
+        "Invalid",
+        "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+    );
 }
 
 fn version_of(object: &Value) -> String {

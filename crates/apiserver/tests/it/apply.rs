@@ -227,7 +227,8 @@ async fn apply_of_another_kind_is_refused<B: Backend>() {
 
 async fn apply_takes_yaml<B: Backend>() {
     let b = B::start().await;
-    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  # a comment\n  k: |\n    two\n    lines\n";
+    let yaml =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  # a comment\n  k: |\n    two\n    lines\n";
     let head = [("content-type", "application/apply-patch+yaml")];
     let made = b.send(Method::PATCH, "configmaps/a?fieldManager=one", &head, yaml.as_bytes().to_vec()).await.created();
     assert_eq!(made["data"]["k"], "two\nlines\n");
@@ -339,7 +340,8 @@ async fn tolerations_are_atomic<B: Backend>() {
 async fn status_is_applied_apart<B: Backend>() {
     let b = B::start().await;
     b.apply("one", WORKLOAD, &workload(&json!([{"name": "one", "image": "registry/one:1"}]))).await.created();
-    let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "status": {"replicas": 2}});
+    let status =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "status": {"replicas": 2}});
     let now = b.apply("one", &format!("{WORKLOAD}/status"), &status).await.ok();
     assert_eq!(now["status"]["replicas"], 2);
     assert_eq!(owned_through(&now, "one", "Apply", "status"), &json!({"f:status": {"f:replicas": {}}}));
@@ -380,7 +382,11 @@ async fn custom_list_map_is_merged_by_its_key<B: Backend>() {
         "Apply failed with 1 conflict: conflict with \"one\": .spec.map[key=\"x\"].value",
     );
     let twice = json!({"map": [{"key": "x"}, {"key": "x"}]});
-    b.apply("three", &at, &thing(&group, &twice)).await.refused_saying(500, "", ".spec.map: duplicate entries for key [key=\"x\"]");
+    b.apply("three", &at, &thing(&group, &twice)).await.refused_saying(
+        500,
+        "",
+        ".spec.map: duplicate entries for key [key=\"x\"]",
+    );
     let now = b.apply("one", &at, &thing(&group, &json!({}))).await.ok();
     assert_eq!(now["spec"]["map"], json!([{"key": "y", "value": "2"}]));
 }
@@ -480,7 +486,8 @@ async fn node_taints_are_applied<B: Backend>() {
     let at = format!("/api/v1/nodes/{name}");
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
     let answer = b.apply("one", &at, &object).await;
-    let now = if answer.code == 409 { b.apply("one", &format!("{at}?force=true"), &object).await.ok() } else { answer.ok() };
+    let now =
+        if answer.code == 409 { b.apply("one", &format!("{at}?force=true"), &object).await.ok() } else { answer.ok() };
     assert_eq!(now["spec"]["taints"], json!([{"key": "a", "effect": "NoSchedule"}]), "an atomic list");
     assert_eq!(owned(&now, "one", "Apply"), &json!({"f:spec": {"f:taints": {}}}));
 }

@@ -165,7 +165,11 @@ async fn annotations_are_checked<B: Backend>() {
     let b = B::start().await;
     let mut object = config_map("a", &json!({}));
     object["metadata"]["annotations"] = json!({"bad key": "any value, \u{e4} and\nmore"});
-    b.post("configmaps", &object).await.refused_saying(422, "Invalid", "metadata.annotations: Invalid value: \"bad key\"");
+    b.post("configmaps", &object).await.refused_saying(
+        422,
+        "Invalid",
+        "metadata.annotations: Invalid value: \"bad key\"",
+    );
     object["metadata"]["annotations"] = json!({"key": "any value, \u{e4} and\nmore"});
     b.post("configmaps", &object).await.created();
 }
@@ -185,10 +189,11 @@ async fn namespace_of_body_must_match_the_path<B: Backend>() {
 
 async fn namespace_must_exist<B: Backend>() {
     let b = B::start().await;
-    let said = b
-        .post("/api/v1/namespaces/no-such-place/configmaps", &config_map("a", &json!({})))
-        .await
-        .refused(404, "NotFound", "namespaces \"no-such-place\" not found");
+    let said = b.post("/api/v1/namespaces/no-such-place/configmaps", &config_map("a", &json!({}))).await.refused(
+        404,
+        "NotFound",
+        "namespaces \"no-such-place\" not found",
+    );
     assert_eq!(said["details"], json!({"name": "no-such-place", "kind": "namespaces"}));
 }
 
@@ -205,7 +210,11 @@ async fn version_of_body_must_match_the_path<B: Backend>() {
     let b = B::start().await;
     let mut object = config_map("a", &json!({}));
     object["apiVersion"] = json!("apps/v1");
-    b.post("configmaps", &object).await.refused_saying(400, "BadRequest", "ConfigMap in version \"v1\" cannot be handled");
+    b.post("configmaps", &object).await.refused_saying(
+        400,
+        "BadRequest",
+        "ConfigMap in version \"v1\" cannot be handled",
+    );
 }
 
 async fn missing_kind_is_taken_from_the_path<B: Backend>() {
@@ -226,7 +235,8 @@ async fn status_is_dropped_on_create<B: Backend>() {
     let mut crd = definition(&group, "Thing", "Namespaced", &schema);
     crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     b.install(&crd).await;
-    let thing = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "status": {"x": 1}});
+    let thing =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "status": {"x": 1}});
     let made = b.post(&format!("{group}/v1 things"), &thing).await.created();
     assert_eq!(made.get("status"), None);
 }
@@ -245,11 +255,7 @@ async fn resource_version_may_not_be_given<B: Backend>() {
     let b = B::start().await;
     let mut object = config_map("a", &json!({}));
     object["metadata"]["resourceVersion"] = json!("5");
-    b.post("configmaps", &object).await.refused(
-        500,
-        "",
-        "resourceVersion should not be set on objects to be created",
-    );
+    b.post("configmaps", &object).await.refused(500, "", "resourceVersion should not be set on objects to be created");
 }
 
 async fn finalizer_names_are_checked<B: Backend>() {
@@ -269,13 +275,15 @@ async fn finalizer_names_are_checked<B: Backend>() {
 async fn owner_references_are_checked<B: Backend>() {
     let b = B::start().await;
     let mut object = config_map("a", &json!({}));
-    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": ""}]);
+    object["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": ""}]);
     b.post("configmaps", &object).await.refused(
         422,
         "Invalid",
         "ConfigMap \"a\" is invalid: metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
     );
-    let owner = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": true});
+    let owner =
+        |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": true});
     object["metadata"]["ownerReferences"] = json!([owner("x"), owner("y")]);
     b.post("configmaps", &object).await.refused_saying(
         422,
@@ -296,7 +304,8 @@ async fn cluster_scoped_objects_have_no_namespace<B: Backend>() {
 
 async fn null_fields_are_dropped<B: Backend>() {
     let b = B::start().await;
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": null}, "data": null});
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": null}, "data": null});
     let made = b.post("configmaps", &object).await.created();
     assert_eq!(made.get("data"), None);
     assert_eq!(made["metadata"].get("labels"), None);
@@ -304,8 +313,7 @@ async fn null_fields_are_dropped<B: Backend>() {
 
 async fn empty_maps_of_built_in_kinds_are_dropped<B: Backend>() {
     let b = B::start().await;
-    let object =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}, "annotations": {}}, "data": {}});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}, "annotations": {}}, "data": {}});
     let made = b.post("configmaps", &object).await.created();
     assert_eq!(made.get("data"), None);
     assert_eq!(made["metadata"].get("labels"), None);

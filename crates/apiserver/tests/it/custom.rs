@@ -67,7 +67,8 @@ fn errors(b: &Cluster, answer: crate::wire::Answer) -> String {
 
 async fn unknown_fields_are_pruned<B: Backend>() {
     let b = B::start().await;
-    let (at, thing) = kind(&b, &object(&json!({"x": {"type": "integer"}, "deep": object(&json!({"y": {"type": "string"}}))}))).await;
+    let (at, thing) =
+        kind(&b, &object(&json!({"x": {"type": "integer"}, "deep": object(&json!({"y": {"type": "string"}}))}))).await;
     let mut sent = thing(json!({"x": 1, "z": 2, "deep": {"y": "a", "z": [1]}}));
     sent["other"] = json!(true);
     let made = b.post(&at, &sent).await.created();
@@ -87,7 +88,8 @@ async fn embedded_resources_keep_their_metadata<B: Backend>() {
     let b = B::start().await;
     let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": object(&json!({"x": {"type": "integer"}}))}});
     let (at, thing) = kind(&b, &object(&json!({"template": embedded}))).await;
-    let inner = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "color": "red"}, "spec": {"x": 1, "y": 2}});
+    let inner =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "color": "red"}, "spec": {"x": 1, "y": 2}});
     let made = b.post(&at, &thing(json!({"template": inner}))).await.created();
     let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"x": 1}});
     assert_eq!(made["spec"]["template"], want);
@@ -119,7 +121,8 @@ async fn defaults_are_not_filled_below_absent_objects<B: Backend>() {
 
 async fn null_takes_the_default<B: Backend>() {
     let b = B::start().await;
-    let (at, thing) = kind(&b, &object(&json!({"x": {"type": "integer", "default": 5}, "y": {"type": "integer"}}))).await;
+    let (at, thing) =
+        kind(&b, &object(&json!({"x": {"type": "integer", "default": 5}, "y": {"type": "integer"}}))).await;
     let made = b.post(&at, &thing(json!({"x": null}))).await.created();
     assert_eq!(made["spec"], json!({"x": 5}));
     let mut bad = thing(json!({"y": null}));
@@ -140,12 +143,30 @@ async fn types_are_checked<B: Backend>() {
         "list": {"type": "array", "items": {"type": "integer"}}, "number": {"type": "number"}});
     let (at, thing) = kind(&b, &object(&properties)).await;
     for (spec, want) in [
-        (json!({"whole": "a"}), "spec.whole: Invalid value: \"string\": spec.whole in body must be of type integer: \"string\""),
-        (json!({"whole": 1.5}), "spec.whole: Invalid value: \"number\": spec.whole in body must be of type integer: \"number\""),
-        (json!({"flag": 1}), "spec.flag: Invalid value: \"integer\": spec.flag in body must be of type boolean: \"integer\""),
-        (json!({"text": {}}), "spec.text: Invalid value: \"object\": spec.text in body must be of type string: \"object\""),
-        (json!({"list": {"a": 1}}), "spec.list: Invalid value: \"object\": spec.list in body must be of type array: \"object\""),
-        (json!({"list": [1, "b"]}), "spec.list[1]: Invalid value: \"string\": spec.list[1] in body must be of type integer: \"string\""),
+        (
+            json!({"whole": "a"}),
+            "spec.whole: Invalid value: \"string\": spec.whole in body must be of type integer: \"string\"",
+        ),
+        (
+            json!({"whole": 1.5}),
+            "spec.whole: Invalid value: \"number\": spec.whole in body must be of type integer: \"number\"",
+        ),
+        (
+            json!({"flag": 1}),
+            "spec.flag: Invalid value: \"integer\": spec.flag in body must be of type boolean: \"integer\"",
+        ),
+        (
+            json!({"text": {}}),
+            "spec.text: Invalid value: \"object\": spec.text in body must be of type string: \"object\"",
+        ),
+        (
+            json!({"list": {"a": 1}}),
+            "spec.list: Invalid value: \"object\": spec.list in body must be of type array: \"object\"",
+        ),
+        (
+            json!({"list": [1, "b"]}),
+            "spec.list[1]: Invalid value: \"string\": spec.list[1] in body must be of type integer: \"string\"",
+        ),
         (json!([1]), "spec: Invalid value: \"array\": spec in body must be of type object: \"array\""),
     ] {
         let answer = b.post(&at, &thing(spec.clone())).await;
@@ -177,7 +198,8 @@ async fn enums_and_patterns_are_checked<B: Backend>() {
 
 async fn bounds_are_checked<B: Backend>() {
     let b = B::start().await;
-    let numbers = json!({"x": {"type": "integer", "minimum": 1, "maximum": 10}, "y": {"type": "integer", "multipleOf": 5}});
+    let numbers =
+        json!({"x": {"type": "integer", "minimum": 1, "maximum": 10}, "y": {"type": "integer", "multipleOf": 5}});
     let (at, thing) = kind(&b, &object(&numbers)).await;
     for (spec, want) in [
         (json!({"x": 0}), "spec.x: Invalid value: 0: spec.x in body should be greater than or equal to 1"),
@@ -209,7 +231,9 @@ async fn lengths_are_checked<B: Backend>() {
 
 async fn several_errors_are_all_told<B: Backend>() {
     let b = B::start().await;
-    let (at, thing) = kind(&b, &object(&json!({"x": {"type": "integer", "minimum": 1}, "y": {"type": "string", "maxLength": 1}}))).await;
+    let (at, thing) =
+        kind(&b, &object(&json!({"x": {"type": "integer", "minimum": 1}, "y": {"type": "string", "maxLength": 1}})))
+            .await;
     let said = b.post(&at, &thing(json!({"x": 0, "y": "ab"}))).await;
     // In no particular order.
     let mut causes: Vec<String> = said.body["details"]["causes"]
@@ -234,7 +258,8 @@ async fn several_errors_are_all_told<B: Backend>() {
 
 async fn int_or_string_takes_both<B: Backend>() {
     let b = B::start().await;
-    let (at, thing) = kind(&b, &object(&json!({"x": {"x-kubernetes-int-or-string": true, "pattern": "^[0-9]+%?$"}}))).await;
+    let (at, thing) =
+        kind(&b, &object(&json!({"x": {"x-kubernetes-int-or-string": true, "pattern": "^[0-9]+%?$"}}))).await;
     for value in [json!(5), json!("5%")] {
         let made = b.post(&at, &thing(json!({"x": value}))).await.created();
         assert_eq!(made["spec"]["x"], value);
@@ -251,7 +276,10 @@ async fn additional_properties_are_checked<B: Backend>() {
     let made = b.post(&at, &thing(json!({"map": {"a": 1, "b": 2}}))).await.created();
     assert_eq!(keys(&made["spec"]["map"]).len(), 2);
     let answer = b.merge(&format!("{at}/a"), &json!({"spec": {"map": {"a": "x"}}})).await;
-    assert_eq!(errors(&b, answer), "spec.map.a: Invalid value: \"string\": spec.map.a in body must be of type integer: \"string\"");
+    assert_eq!(
+        errors(&b, answer),
+        "spec.map.a: Invalid value: \"string\": spec.map.a in body must be of type integer: \"string\""
+    );
 }
 
 fn ruled(properties: &Value, rules: &Value) -> Value {
@@ -261,7 +289,10 @@ fn ruled(properties: &Value, rules: &Value) -> Value {
 async fn rules_are_checked<B: Backend>() {
     let b = B::start().await;
     let whole = json!({"type": "integer"});
-    let spec = ruled(&json!({"min": whole, "max": whole}), &json!([{"rule": "self.min <= self.max", "message": "min is above max"}, {"rule": "self.max < 100"}]));
+    let spec = ruled(
+        &json!({"min": whole, "max": whole}),
+        &json!([{"rule": "self.min <= self.max", "message": "min is above max"}, {"rule": "self.max < 100"}]),
+    );
     let (at, thing) = kind(&b, &spec).await;
     let answer = b.post(&at, &thing(json!({"min": 5, "max": 3}))).await;
     assert_eq!(errors(&b, answer), "spec: Invalid value: min is above max");
@@ -275,8 +306,11 @@ async fn rules_are_checked<B: Backend>() {
 async fn rules_with_their_own_message_and_reason<B: Backend>() {
     let b = B::start().await;
     let whole = json!({"type": "integer"});
-    let spec = ruled(&json!({"x": whole, "y": whole}), &json!([
-        {"rule": "self.x < 10", "messageExpression": "self.x > 20 ? 'x is far too big' : 'x is too big'", "fieldPath": ".x", "reason": "FieldValueForbidden"}]));
+    let spec = ruled(
+        &json!({"x": whole, "y": whole}),
+        &json!([
+        {"rule": "self.x < 10", "messageExpression": "self.x > 20 ? 'x is far too big' : 'x is too big'", "fieldPath": ".x", "reason": "FieldValueForbidden"}]),
+    );
     let (at, thing) = kind(&b, &spec).await;
     let answer = b.post(&at, &thing(json!({"x": 12}))).await;
     assert_eq!(errors(&b, answer), "spec.x: Forbidden: x is too big");
@@ -297,7 +331,8 @@ async fn rules_of_list_elements_name_the_index<B: Backend>() {
     let b = B::start().await;
     let item = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self != 'bad'", "message": "bad"}], "maxLength": 10});
     let map = json!({"type": "object", "maxProperties": 5, "additionalProperties": item});
-    let (at, thing) = kind(&b, &object(&json!({"list": {"type": "array", "maxItems": 5, "items": item}, "map": map}))).await;
+    let (at, thing) =
+        kind(&b, &object(&json!({"list": {"type": "array", "maxItems": 5, "items": item}, "map": map}))).await;
     let answer = b.post(&at, &thing(json!({"list": ["a", "bad"], "map": {"k.x": "bad"}}))).await;
     let said = errors(&b, answer);
     let mut each: Vec<&str> = said.trim_matches(['[', ']']).split(", ").collect();
@@ -307,7 +342,8 @@ async fn rules_of_list_elements_name_the_index<B: Backend>() {
 
 async fn optional_old_self_is_seen_on_create<B: Backend>() {
     let b = B::start().await;
-    let rule = json!([{"rule": "oldSelf.hasValue() || self.x == 1", "optionalOldSelf": true, "message": "starts at one"}]);
+    let rule =
+        json!([{"rule": "oldSelf.hasValue() || self.x == 1", "optionalOldSelf": true, "message": "starts at one"}]);
     let (at, thing) = kind(&b, &ruled(&json!({"x": {"type": "integer"}}), &rule)).await;
     let answer = b.post(&at, &thing(json!({"x": 2}))).await;
     assert_eq!(errors(&b, answer), "spec: Invalid value: starts at one");
@@ -323,7 +359,8 @@ async fn ratcheted(b: &Cluster) -> String {
     let spec = json!({"type": "object", "properties": {"x": {"type": "integer", "maximum": 10}, "y": {"type": "integer"}, "late": {"type": "string"},
         "list": {"type": "array", "items": {"type": "integer", "maximum": 10}}},
         "x-kubernetes-validations": [{"rule": "!has(self.x) || self.x < 20", "message": "x is too big"}]});
-    let patch = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value": spec}]);
+    let patch =
+        json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value": spec}]);
     b.json_patch(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{group}"), &patch).await.ok();
     let mut bad = thing(json!({"x": 11}));
     bad["metadata"]["name"] = json!("probe");
@@ -411,7 +448,11 @@ async fn metadata_is_pruned_and_checked<B: Backend>() {
     let made = b.post(&at, &sent).await.created();
     assert_eq!(made["metadata"].get("color"), None);
     sent["metadata"] = json!({"name": "b", "labels": {"a": 1}});
-    b.post(&at, &sent).await.refused_saying(400, "BadRequest", "cannot unmarshal number into Go struct field ObjectMeta.labels of type string");
+    b.post(&at, &sent).await.refused_saying(
+        400,
+        "BadRequest",
+        "cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+    );
     sent["metadata"] = json!({"name": "b", "labels": {"a": "not valid"}});
     b.post(&at, &sent).await.refused_saying(422, "Invalid", "metadata.labels: Invalid value: \"not valid\"");
 }
@@ -420,7 +461,12 @@ async fn status_schema_is_checked_apart<B: Backend>() {
     let b = B::start().await;
     let group = b.group();
     let bounded = json!({"type": "object", "properties": {"x": {"type": "integer", "maximum": 10}}});
-    let mut crd = definition(&group, "Thing", "Namespaced", &json!({"type": "object", "properties": {"spec": bounded, "status": bounded}}));
+    let mut crd = definition(
+        &group,
+        "Thing",
+        "Namespaced",
+        &json!({"type": "object", "properties": {"spec": bounded, "status": bounded}}),
+    );
     crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     b.install(&crd).await;
     let thing = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": 1}, "status": {"x": 99}});
@@ -451,7 +497,8 @@ async fn strict_validation_of_built_in_kinds<B: Backend>() {
 async fn list_map_keys_must_differ<B: Backend>() {
     let b = B::start().await;
     let item = json!({"type": "object", "required": ["key"], "properties": {"key": {"type": "string"}}});
-    let list = json!({"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]});
+    let list =
+        json!({"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]});
     let set = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
     let (at, thing) = kind(&b, &json!({"type": "object", "properties": {"list": list, "set": set}})).await;
     let answer = b.post(&at, &thing(json!({"list": [{"key": "a"}, {"key": "a"}]}))).await;
@@ -465,7 +512,10 @@ async fn formats_are_checked<B: Backend>() {
     let properties = json!({"when": {"type": "string", "format": "date-time"}, "small": {"type": "integer", "format": "int32"}, "odd": {"type": "string", "format": "nonsense"}});
     let (at, thing) = kind(&b, &object(&properties)).await;
     let answer = b.post(&at, &thing(json!({"when": "yesterday"}))).await;
-    assert_eq!(errors(&b, answer), "spec.when: Invalid value: \"yesterday\": spec.when in body must be of type date-time: \"yesterday\"");
+    assert_eq!(
+        errors(&b, answer),
+        "spec.when: Invalid value: \"yesterday\": spec.when in body must be of type date-time: \"yesterday\""
+    );
     let made = b.post(&at, &thing(json!({"when": "2026-01-02T03:04:05Z", "small": 7, "odd": "x"}))).await.created();
     assert_eq!(made["spec"]["odd"], "x", "unknown formats are ignored");
 }

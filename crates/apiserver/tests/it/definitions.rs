@@ -115,11 +115,7 @@ async fn definition_needs_one_storage_version<B: Backend>() {
     let b = B::start().await;
     let mut crd = definition(&b.group(), "Thing", "Namespaced", &simple());
     crd["spec"]["versions"][0]["storage"] = json!(false);
-    b.post(ALL, &crd).await.refused_saying(
-        422,
-        "Invalid",
-        "must have exactly one version marked as storage version",
-    );
+    b.post(ALL, &crd).await.refused_saying(422, "Invalid", "must have exactly one version marked as storage version");
     b.get(&at(&b.group())).await.refused_saying(404, "NotFound", "not found");
 }
 
@@ -233,7 +229,9 @@ async fn definition_waits_for_finalizers_of_objects<B: Backend>() {
     answer.refused(
         403,
         "Forbidden",
-        &format!("things.{group} \"b\" is forbidden: create not allowed while custom resource definition is terminating"),
+        &format!(
+            "things.{group} \"b\" is forbidden: create not allowed while custom resource definition is terminating"
+        ),
     );
     b.merge(&format!("{group}/v1 things/a"), &json!({"metadata": {"finalizers": null}})).await.ok();
     eventually("the definition is gone", async || (b.get(&at(&group)).await.code == 404).then_some(())).await;
@@ -263,7 +261,11 @@ async fn kind_of_the_wrong_group_is_refused<B: Backend>() {
     established(&b).await;
     let mut object = thing(&group, "a");
     object["apiVersion"] = json!("other.example.com/v1");
-    b.post(&format!("{group}/v1 things"), &object).await.refused_saying(400, "BadRequest", "the API version in the data (other.example.com/v1) does not match the expected API version");
+    b.post(&format!("{group}/v1 things"), &object).await.refused_saying(
+        400,
+        "BadRequest",
+        "the API version in the data (other.example.com/v1) does not match the expected API version",
+    );
     object["apiVersion"] = json!(format!("{group}/v1"));
     object["kind"] = json!("Other");
     b.post(&format!("{group}/v1 things"), &object).await.refused(

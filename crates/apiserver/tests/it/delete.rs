@@ -342,7 +342,11 @@ async fn malformed_delete_options_are_refused<B: Backend>() {
     b.post("configmaps", &config_map("a", &json!({}))).await.created();
     let json = [("content-type", "application/json")];
     let answer = b.send(Method::DELETE, "configmaps/a", &json, b"{\"kind\":".to_vec()).await;
-    answer.refused_saying(400, "BadRequest", "couldn't get version/kind; json parse error: unexpected end of JSON input");
+    answer.refused_saying(
+        400,
+        "BadRequest",
+        "couldn't get version/kind; json parse error: unexpected end of JSON input",
+    );
     b.get("configmaps/a").await.ok();
 }
 

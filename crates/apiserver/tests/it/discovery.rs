@@ -81,7 +81,12 @@ async fn one_group_is_described<B: Backend>() {
 
 /// Without hashes, which depend on how the server stores things.
 fn resource<'a>(list: &'a Value, name: &str) -> &'a Value {
-    list["resources"].as_array().unwrap().iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{name} is there"))
+    list["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["name"] == name)
+        .unwrap_or_else(|| panic!("{name} is there"))
 }
 
 async fn core_resources_are_described<B: Backend>() {
@@ -113,8 +118,20 @@ async fn resources_of_a_group_are_described<B: Backend>() {
     let names: Vec<&str> = list["resources"].as_array().unwrap().iter().map(|r| r["name"].as_str().unwrap()).collect();
     assert_eq!(
         names,
-        ["controllerrevisions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale", "deployments/status",
-            "replicasets", "replicasets/scale", "replicasets/status", "statefulsets", "statefulsets/scale", "statefulsets/status"]
+        [
+            "controllerrevisions",
+            "daemonsets",
+            "daemonsets/status",
+            "deployments",
+            "deployments/scale",
+            "deployments/status",
+            "replicasets",
+            "replicasets/scale",
+            "replicasets/status",
+            "statefulsets",
+            "statefulsets/scale",
+            "statefulsets/status"
+        ]
     );
     assert_eq!(resource(&list, "deployments/scale")["group"], "autoscaling");
     assert_eq!(resource(&list, "deployments")["shortNames"], json!(["deploy"]));
@@ -182,7 +199,10 @@ async fn aggregated(b: &Cluster, path: &str) -> Value {
 async fn aggregated_discovery_of_groups<B: Backend>() {
     let b = B::start().await;
     let list = aggregated(&b, "/apis").await;
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
+    );
     let apps = list["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == "apps").unwrap();
     assert_eq!((&apps["versions"][0]["version"], &apps["versions"][0]["freshness"]), (&json!("v1"), &json!("Current")));
     let resources = apps["versions"][0]["resources"].as_array().unwrap();
@@ -224,7 +244,9 @@ async fn aggregated_discovery_of_custom_kinds<B: Backend>() {
 async fn schema_index_lists_versions<B: Backend>() {
     let b = B::start().await;
     let index = b.get("/openapi/v3").await.ok();
-    for version in ["api/v1", "apis/apps/v1", "apis/policy/v1", "apis/apiextensions.k8s.io/v1", "apis/coordination.k8s.io/v1"] {
+    for version in
+        ["api/v1", "apis/apps/v1", "apis/policy/v1", "apis/apiextensions.k8s.io/v1", "apis/coordination.k8s.io/v1"]
+    {
         let address = index["paths"][version]["serverRelativeURL"].as_str().unwrap_or_default();
         assert!(address.starts_with(&format!("/openapi/v3/{version}?hash=")), "{version}: {address}");
     }

@@ -164,7 +164,9 @@ async fn list_not_older_than_a_version_is_fresh<B: Backend>() {
     let b = B::start().await;
     let made = three(&b).await;
     let then = version(&made[0]);
-    for query in [format!("resourceVersion={then}"), format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan")] {
+    for query in
+        [format!("resourceVersion={then}"), format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan")]
+    {
         let list = b.get(&format!("configmaps?{query}")).await.ok();
         assert!(names(&list).contains(&"b"), "{query}");
         assert!(version(&list).parse::<u64>().unwrap() >= then.parse().unwrap());
@@ -196,12 +198,16 @@ async fn unknown_version_match_is_refused<B: Backend>() {
 async fn version_from_the_future_is_refused<B: Backend>() {
     let b = B::start().await;
     // The real server waits three seconds for it to come.
-    let said = b
-        .get("configmaps?resourceVersion=999999999&resourceVersionMatch=NotOlderThan")
-        .await
-        .refused_saying(504, "Timeout", "Too large resource version: 999999999, current: ");
+    let said = b.get("configmaps?resourceVersion=999999999&resourceVersionMatch=NotOlderThan").await.refused_saying(
+        504,
+        "Timeout",
+        "Too large resource version: 999999999, current: ",
+    );
     assert_eq!(said["details"]["retryAfterSeconds"], 1);
-    assert_eq!(said["details"]["causes"], json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]));
+    assert_eq!(
+        said["details"]["causes"],
+        json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}])
+    );
 }
 
 async fn malformed_version_is_refused<B: Backend>() {
@@ -260,5 +266,9 @@ async fn continue_and_version_exclude_each_other<B: Backend>() {
     let first = b.get("configmaps?limit=1").await.ok();
     let token = first["metadata"]["continue"].as_str().unwrap();
     let path = format!("configmaps?limit=1&continue={token}&resourceVersion={}", version(&first));
-    b.get(&path).await.refused_saying(400, "BadRequest", "specifying resource version is not allowed when using continue");
+    b.get(&path).await.refused_saying(
+        400,
+        "BadRequest",
+        "specifying resource version is not allowed when using continue",
+    );
 }

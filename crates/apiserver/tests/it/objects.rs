@@ -72,7 +72,9 @@ pub(crate) fn owned<'a>(object: &'a Value, manager: &str, operation: &str) -> &'
 pub(crate) fn owned_through<'a>(object: &'a Value, manager: &str, operation: &str, subresource: &str) -> &'a Value {
     let entries = object["metadata"]["managedFields"].as_array().expect("managedFields are there");
     let found = entries.iter().find(|e| {
-        e["manager"] == manager && e["operation"] == operation && e["subresource"].as_str().unwrap_or_default() == subresource
+        e["manager"] == manager
+            && e["operation"] == operation
+            && e["subresource"].as_str().unwrap_or_default() == subresource
     });
     found.map_or(&Value::Null, |e| &e["fieldsV1"])
 }

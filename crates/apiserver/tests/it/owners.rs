@@ -195,7 +195,13 @@ async fn namespace_has_a_phase_a_finalizer_and_a_label<B: Backend>() {
     assert_eq!(made["spec"], json!({"finalizers": ["kubernetes"]}));
     assert_eq!(made["status"], json!({"phase": "Active"}));
     assert_eq!(made["metadata"]["labels"], json!({"kubernetes.io/metadata.name": name}));
-    let now = b.merge(&format!("/api/v1/namespaces/{name}"), &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "x", "a": "b"}}})).await.ok();
+    let now = b
+        .merge(
+            &format!("/api/v1/namespaces/{name}"),
+            &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "x", "a": "b"}}}),
+        )
+        .await
+        .ok();
     assert_eq!(now["metadata"]["labels"], json!({"kubernetes.io/metadata.name": name, "a": "b"}));
 }
 
@@ -265,7 +271,10 @@ async fn events_count_up<B: Backend>() {
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "a", "namespace": b.namespace()}, "reason": "R", "message": "m", "type": "Warning",
         "count": 1, "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:05Z", "source": {"component": "c"}});
     let made = b.post("events", &event).await.created();
-    assert_eq!((&made["eventTime"], &made["reportingComponent"], &made["reportingInstance"]), (&Value::Null, &json!(""), &json!("")));
+    assert_eq!(
+        (&made["eventTime"], &made["reportingComponent"], &made["reportingInstance"]),
+        (&Value::Null, &json!(""), &json!(""))
+    );
     let now = b.strategic("events/e", &json!({"count": 2, "lastTimestamp": "2026-01-02T03:05:05Z"})).await.ok();
     assert_eq!((&now["count"], &now["lastTimestamp"]), (&json!(2), &json!("2026-01-02T03:05:05Z")));
 }
@@ -277,7 +286,11 @@ async fn finalize_is_a_subresource<B: Backend>() {
     b.post(&format!("/api/v1/namespaces/{name}/pods"), &pod("left-behind")).await.created();
     made["spec"]["finalizers"] = json!([]);
     let at = format!("/api/v1/namespaces/{name}");
-    assert_eq!(b.put(&at, &made).await.ok()["spec"]["finalizers"], json!(["kubernetes"]), "only through the subresource");
+    assert_eq!(
+        b.put(&at, &made).await.ok()["spec"]["finalizers"],
+        json!(["kubernetes"]),
+        "only through the subresource"
+    );
     b.delete(&at).await.ok();
     let mut now = b.get(&at).await.ok();
     now["spec"]["finalizers"] = json!([]);

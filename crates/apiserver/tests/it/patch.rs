@@ -99,7 +99,8 @@ async fn merge_patch_with_a_stale_version_is_a_conflict<B: Backend>() {
 async fn merge_patch_with_the_current_version_passes<B: Backend>() {
     let b = B::start().await;
     let made = stored(&b).await;
-    let patch = json!({"metadata": {"resourceVersion": version(&made), "uid": made["metadata"]["uid"]}, "data": {"k": "x"}});
+    let patch =
+        json!({"metadata": {"resourceVersion": version(&made), "uid": made["metadata"]["uid"]}, "data": {"k": "x"}});
     assert_eq!(b.merge(AT, &patch).await.ok()["data"]["k"], "x");
 }
 
@@ -134,7 +135,11 @@ async fn raw(b: &Cluster, content_type: &str, body: &str) -> crate::wire::Answer
 async fn malformed_merge_patch_is_refused<B: Backend>() {
     let b = B::start().await;
     stored(&b).await;
-    raw(&b, "application/merge-patch+json", "{\"data\": ").await.refused_saying(400, "BadRequest", "unexpected end of JSON input");
+    raw(&b, "application/merge-patch+json", "{\"data\": ").await.refused_saying(
+        400,
+        "BadRequest",
+        "unexpected end of JSON input",
+    );
 }
 
 async fn merge_patch_that_is_no_object_is_refused<B: Backend>() {
@@ -241,7 +246,8 @@ async fn json_patch_that_is_no_list_is_refused<B: Backend>() {
 async fn json_patch_of_the_whole_map<B: Backend>() {
     let b = B::start().await;
     stored(&b).await;
-    let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"only": "one"}}, {"op": "remove", "path": "/data"}]);
+    let patch =
+        json!([{"op": "add", "path": "/metadata/labels", "value": {"only": "one"}}, {"op": "remove", "path": "/data"}]);
     let now = b.json_patch(AT, &patch).await.ok();
     assert_eq!(now["metadata"]["labels"], json!({"only": "one"}));
     assert_eq!(now.get("data"), None);
@@ -257,7 +263,11 @@ async fn patch_that_breaks_the_schema_is_refused<B: Backend>() {
     let b = B::start().await;
     b.post("apps/v1 deployments", &deployment("a", 1)).await.created();
     let at = "apps/v1 deployments/a";
-    b.merge(at, &json!({"spec": {"replicas": "many"}})).await.refused_saying(422, "Invalid", "cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32");
+    b.merge(at, &json!({"spec": {"replicas": "many"}})).await.refused_saying(
+        422,
+        "Invalid",
+        "cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
+    );
     b.merge(at, &json!({"spec": {"replicas": -1}})).await.refused(
         422,
         "Invalid",
@@ -276,13 +286,19 @@ async fn patch_of_finalizers_and_owners<B: Backend>() {
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"});
     let now = b.strategic("configmaps/b", &json!({"metadata": {"ownerReferences": [other]}})).await.ok();
     assert_eq!(now["metadata"]["ownerReferences"], json!([other, reference]));
-    let now = b.strategic("configmaps/b", &json!({"metadata": {"ownerReferences": [{"uid": "c", "$patch": "delete"}]}})).await.ok();
+    let now = b
+        .strategic("configmaps/b", &json!({"metadata": {"ownerReferences": [{"uid": "c", "$patch": "delete"}]}}))
+        .await
+        .ok();
     assert_eq!(now["metadata"]["ownerReferences"], json!([reference]));
     // And add to finalizers.
     b.strategic("configmaps/b", &json!({"metadata": {"finalizers": ["example.com/x"]}})).await.ok();
     let now = b.strategic("configmaps/b", &json!({"metadata": {"finalizers": ["example.com/y"]}})).await.ok();
     assert_eq!(now["metadata"]["finalizers"], json!(["example.com/y", "example.com/x"]));
-    let now = b.strategic("configmaps/b", &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/x"]}})).await.ok();
+    let now = b
+        .strategic("configmaps/b", &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/x"]}}))
+        .await
+        .ok();
     assert_eq!(now["metadata"]["finalizers"], json!(["example.com/y"]));
 }
 
@@ -322,7 +338,11 @@ async fn patch_of_status_ignores_the_rest<B: Backend>() {
 async fn patch_may_not_change_kind<B: Backend>() {
     let b = B::start().await;
     stored(&b).await;
-    b.merge(AT, &json!({"kind": "Secret"})).await.refused_saying(422, "Invalid", " \"\" is invalid: patch: Invalid value: \"{");
+    b.merge(AT, &json!({"kind": "Secret"})).await.refused_saying(
+        422,
+        "Invalid",
+        " \"\" is invalid: patch: Invalid value: \"{",
+    );
 }
 
 async fn long_json_patch_is_refused<B: Backend>() {

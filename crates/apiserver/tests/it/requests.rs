@@ -59,7 +59,11 @@ async fn malformed_json_is_refused<B: Backend>() {
     );
     b.post("configmaps", &config_map("a", &json!({}))).await.created();
     let answer = b.send(Method::PUT, "configmaps/a", &JSON, b"{".to_vec()).await;
-    answer.refused_saying(400, "BadRequest", "couldn't get version/kind; json parse error: unexpected end of JSON input ({)");
+    answer.refused_saying(
+        400,
+        "BadRequest",
+        "couldn't get version/kind; json parse error: unexpected end of JSON input ({)",
+    );
 }
 
 async fn empty_body_is_refused<B: Backend>() {
@@ -69,8 +73,16 @@ async fn empty_body_is_refused<B: Backend>() {
 
 async fn body_that_is_no_object_is_refused<B: Backend>() {
     let b = B::start().await;
-    raw(&b, b"[]").await.refused_saying(400, "BadRequest", "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value");
-    raw(&b, b"\"text\"").await.refused_saying(400, "BadRequest", "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value");
+    raw(&b, b"[]").await.refused_saying(
+        400,
+        "BadRequest",
+        "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value",
+    );
+    raw(&b, b"\"text\"").await.refused_saying(
+        400,
+        "BadRequest",
+        "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value",
+    );
     raw(&b, b"null").await.refused_saying(422, "Invalid", "metadata.name: Required value");
 }
 
@@ -96,7 +108,8 @@ async fn missing_content_type_is_json<B: Backend>() {
 async fn yaml_is_understood<B: Backend>() {
     let b = B::start().await;
     let body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: 'yes'\n";
-    let made = b.send(Method::POST, "configmaps", &[("content-type", "application/yaml")], body.to_vec()).await.created();
+    let made =
+        b.send(Method::POST, "configmaps", &[("content-type", "application/yaml")], body.to_vec()).await.created();
     assert_eq!(made["data"]["k"], "yes");
 }
 
@@ -140,7 +153,11 @@ async fn wrong_types_are_named<B: Backend>() {
     );
     let mut object = pod("a");
     object["spec"]["priority"] = json!("high");
-    b.post("pods", &object).await.refused_saying(400, "BadRequest", "json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32");
+    b.post("pods", &object).await.refused_saying(
+        400,
+        "BadRequest",
+        "json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32",
+    );
 }
 
 async fn wrong_type_of_a_map_value<B: Backend>() {
@@ -153,7 +170,11 @@ async fn wrong_type_of_a_map_value<B: Backend>() {
     );
     let mut object = config_map("a", &json!({}));
     object["metadata"]["labels"] = json!({"x": true});
-    b.post("configmaps", &object).await.refused_saying(400, "BadRequest", "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string");
+    b.post("configmaps", &object).await.refused_saying(
+        400,
+        "BadRequest",
+        "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
+    );
 }
 
 async fn unknown_kind_in_a_body_is_refused<B: Backend>() {
@@ -225,7 +246,11 @@ async fn field_manager_is_checked<B: Backend>() {
 
 async fn deep_nesting_is_survived<B: Backend>() {
     let b = B::start().await;
-    let body = format!("{{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"x\": {}{}}}", "[".repeat(20_000), "]".repeat(20_000));
+    let body = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"x\": {}{}}}",
+        "[".repeat(20_000),
+        "]".repeat(20_000)
+    );
     let answer = raw(&b, body.as_bytes()).await;
     answer.refused_saying(400, "BadRequest", "exceeded max depth");
 }

@@ -70,10 +70,7 @@ async fn bad_label_selectors_are_refused<B: Backend>() {
         ("tier in web", "unable to parse requirement: found 'web' expected: '('"),
         ("a=b,,c", "found ',', expected: identifier after ','"),
         ("=x", "found '=', expected: !, identifier, or 'end of string'"),
-        (
-            "zone>x",
-            "Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer",
-        ),
+        ("zone>x", "Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"),
     ] {
         let answer = b.get(&format!("configmaps?labelSelector={}", form(selector))).await;
         answer.refused_saying(400, "BadRequest", message);
@@ -88,7 +85,12 @@ async fn pods_are_selected_by_their_fields<B: Backend>() {
     never["spec"]["restartPolicy"] = json!("Never");
     never["spec"]["schedulerName"] = json!("mine");
     b.post("pods", &never).await.created();
-    b.merge("pods/b/status", &json!({"status": {"phase": "Running", "podIP": "10.9.8.7", "podIPs": [{"ip": "10.9.8.7"}]}})).await.ok();
+    b.merge(
+        "pods/b/status",
+        &json!({"status": {"phase": "Running", "podIP": "10.9.8.7", "podIPs": [{"ip": "10.9.8.7"}]}}),
+    )
+    .await
+    .ok();
     for (selector, want) in [
         ("spec.nodeName=n1", "b"),
         ("spec.nodeName=", "a"),
@@ -127,7 +129,9 @@ async fn nodes_are_selected_by_unschedulable<B: Backend>() {
 
 async fn events_are_selected_by_their_object<B: Backend>() {
     let b = B::start().await;
-    for (name, kind, reason, of) in [("x", "Normal", "Scheduled", "a"), ("y", "Warning", "Failed", "a"), ("z", "Normal", "Failed", "b")] {
+    for (name, kind, reason, of) in
+        [("x", "Normal", "Scheduled", "a"), ("y", "Warning", "Failed", "a"), ("z", "Normal", "Failed", "b")]
+    {
         let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "type": kind, "reason": reason,
             "message": "m", "source": {"component": "tester"},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": of, "namespace": b.namespace(), "uid": format!("u{of}")}});

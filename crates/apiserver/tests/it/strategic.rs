@@ -108,7 +108,9 @@ async fn patch_delete_removes_a_map<B: Backend>() {
 async fn null_removes_a_field<B: Backend>() {
     let b = B::start().await;
     stored(&b).await;
-    let now = patched(&b, &json!({"nodeSelector": {"a": null, "c": "d"}, "containers": [{"name": "one", "env": null}]})).await;
+    let now =
+        patched(&b, &json!({"nodeSelector": {"a": null, "c": "d"}, "containers": [{"name": "one", "env": null}]}))
+            .await;
     assert_eq!(now["nodeSelector"], json!({"c": "d"}));
     assert_eq!(now["containers"][0].get("env"), None);
     assert_eq!(now["containers"][0]["image"], "registry/one:1");
@@ -158,7 +160,9 @@ async fn conditions_are_merged_by_type<B: Backend>() {
     b.post("pods", &pod("a")).await.created();
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
     let at = "pods/a/status";
-    b.strategic(at, &json!({"status": {"conditions": [condition("Ready", "False"), condition("Other", "True")]}})).await.ok();
+    b.strategic(at, &json!({"status": {"conditions": [condition("Ready", "False"), condition("Other", "True")]}}))
+        .await
+        .ok();
     let now = b.strategic(at, &json!({"status": {"conditions": [condition("Ready", "True")]}})).await.ok();
     let conditions = &now["status"]["conditions"];
     assert_eq!(column(conditions, "type"), "Ready Other");

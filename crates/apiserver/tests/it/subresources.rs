@@ -76,7 +76,11 @@ async fn scale_with_a_stale_version_is_a_conflict<B: Backend>() {
     let mut stale = b.get("apps/v1 deployments/a/scale").await.ok();
     b.merge(AT, &json!({"spec": {"replicas": 4}})).await.ok();
     stale["spec"]["replicas"] = json!(5);
-    b.put("apps/v1 deployments/a/scale", &stale).await.refused_saying(409, "Conflict", "deployments.apps \"a\": the object has been modified");
+    b.put("apps/v1 deployments/a/scale", &stale).await.refused_saying(
+        409,
+        "Conflict",
+        "deployments.apps \"a\": the object has been modified",
+    );
 }
 
 async fn negative_scale_is_refused<B: Backend>() {
@@ -101,7 +105,8 @@ async fn scale_of_a_custom_resource<B: Backend>() {
         "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.selector"}});
     b.install(&crd).await;
     let at = format!("/apis/{group}/v1/things/a");
-    let thing = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 2}});
+    let thing =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 2}});
     b.post(&format!("/apis/{group}/v1/things"), &thing).await.created();
     b.merge(&format!("{at}/status"), &json!({"status": {"size": 1, "selector": "x=y"}})).await.ok();
     let mut scale = b.get(&format!("{at}/scale")).await.ok();
@@ -157,7 +162,8 @@ async fn running(b: &Cluster, name: &str, app: &str, ready: bool) {
 
 /// A budget for this label, with the status that its controller would give it.
 async fn budget(b: &Cluster, name: &str, app: &str, allowed: i64) {
-    let object = json!({"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}});
+    let object =
+        json!({"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}});
     b.post("policy/v1 poddisruptionbudgets", &object).await.created();
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 1 + allowed,
         "desiredHealthy": 1, "expectedPods": 1 + allowed});
@@ -227,15 +233,13 @@ async fn pending_pods_are_evicted_past_a_budget<B: Backend>() {
 async fn budget_that_is_not_observed_refuses<B: Backend>() {
     let b = B::start().await;
     running(&b, "a", "web", true).await;
-    let object = json!({"metadata": {"name": "keep"}, "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
+    let object =
+        json!({"metadata": {"name": "keep"}, "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
     b.post("policy/v1 poddisruptionbudgets", &object).await.created();
     let answer = b.post("pods/a/eviction", &eviction("a")).await;
     let wait = answer.headers["retry-after"].to_str().unwrap().to_owned();
-    let said = answer.refused(
-        429,
-        "TooManyRequests",
-        "Cannot evict pod as it would violate the pod's disruption budget.",
-    );
+    let said =
+        answer.refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
     assert_eq!(wait, "10");
     assert_eq!(said["details"]["retryAfterSeconds"], 10);
     let message = "The disruption budget keep is still being processed by the server.";
@@ -258,7 +262,11 @@ async fn eviction_dry_run<B: Backend>() {
 async fn eviction_name_must_match<B: Backend>() {
     let b = B::start().await;
     running(&b, "a", "web", true).await;
-    b.post("pods/a/eviction", &eviction("b")).await.refused(400, "BadRequest", "name in URL does not match name in Eviction object");
+    b.post("pods/a/eviction", &eviction("b")).await.refused(
+        400,
+        "BadRequest",
+        "name in URL does not match name in Eviction object",
+    );
 }
 
 async fn eviction_precondition<B: Backend>() {
@@ -266,7 +274,11 @@ async fn eviction_precondition<B: Backend>() {
     running(&b, "a", "web", true).await;
     let mut other = eviction("a");
     other["deleteOptions"] = json!({"preconditions": {"uid": "other"}});
-    b.post("pods/a/eviction", &other).await.refused_saying(409, "Conflict", "the UID in the precondition (other) does not match");
+    b.post("pods/a/eviction", &other).await.refused_saying(
+        409,
+        "Conflict",
+        "the UID in the precondition (other) does not match",
+    );
     let mut quick = eviction("a");
     quick["deleteOptions"] = json!({"gracePeriodSeconds": 0});
     b.post("pods/a/eviction", &quick).await.created();
@@ -285,8 +297,15 @@ async fn unhealthy_pods_follow_the_policy<B: Backend>() {
     b.post("pods/a/eviction", &eviction("a")).await.created();
     running(&b, "b", "always", false).await;
     budget(&b, "lax", "always", 0).await;
-    b.merge("policy/v1 poddisruptionbudgets/lax", &json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}})).await.ok();
-    b.merge("policy/v1 poddisruptionbudgets/lax/status", &json!({"status": {"currentHealthy": 0, "observedGeneration": 2}})).await.ok();
+    b.merge("policy/v1 poddisruptionbudgets/lax", &json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}))
+        .await
+        .ok();
+    b.merge(
+        "policy/v1 poddisruptionbudgets/lax/status",
+        &json!({"status": {"currentHealthy": 0, "observedGeneration": 2}}),
+    )
+    .await
+    .ok();
     b.post("pods/b/eviction", &eviction("b")).await.created();
 }
 
@@ -333,7 +352,8 @@ async fn binding_copies_topology_labels<B: Backend>() {
     let b = B::start().await;
     let name = b.name("node");
     let mut object = node(&name);
-    object["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "other": "x"});
+    object["metadata"]["labels"] =
+        json!({"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "other": "x"});
     b.post("/api/v1/nodes", &object).await.created();
     b.post("pods", &pod("a")).await.created();
     b.post("pods/a/binding", &binding("a", &name)).await.created();

@@ -36,7 +36,10 @@ async fn accepting(b: &Cluster, accept: &str, path: &str) -> Answer {
 
 fn columns(table: &Value) -> Vec<String> {
     let definitions = table["columnDefinitions"].as_array().unwrap();
-    definitions.iter().map(|c| format!("{}:{}:{}:{}", c["name"], c["type"], c["format"], c["priority"]).replace('"', "")).collect()
+    definitions
+        .iter()
+        .map(|c| format!("{}:{}:{}:{}", c["name"], c["type"], c["format"], c["priority"]).replace('"', ""))
+        .collect()
 }
 
 /// Cells of each row; ages become `AGE`.
@@ -92,8 +95,17 @@ async fn table_of_pods<B: Backend>() {
     let table = accepting(&b, TABLE, "pods").await.ok();
     assert_eq!(
         columns(&table),
-        ["Name:string:name:0", "Ready:string::0", "Status:string::0", "Restarts:string::0", "Age:string::0", "IP:string::1",
-            "Node:string::1", "Nominated Node:string::1", "Readiness Gates:string::1"]
+        [
+            "Name:string:name:0",
+            "Ready:string::0",
+            "Status:string::0",
+            "Restarts:string::0",
+            "Age:string::0",
+            "IP:string::1",
+            "Node:string::1",
+            "Nominated Node:string::1",
+            "Readiness Gates:string::1"
+        ]
     );
     assert_eq!(
         rows(&table),
@@ -120,11 +132,33 @@ async fn table_of_nodes<B: Backend>() {
     let names: Vec<String> = columns(&table).iter().map(|c| c.split(':').next().unwrap().to_owned()).collect();
     assert_eq!(
         names,
-        ["Name", "Status", "Roles", "Age", "Version", "Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"]
+        [
+            "Name",
+            "Status",
+            "Roles",
+            "Age",
+            "Version",
+            "Internal-IP",
+            "External-IP",
+            "OS-Image",
+            "Kernel-Version",
+            "Container-Runtime"
+        ]
     );
     assert_eq!(
         rows(&table),
-        [json!([name, "Ready,SchedulingDisabled", "big,worker", "AGE", "v1.35.0", "10.0.0.1", "1.2.3.4", "Linux 1", "6.1", "containerd://2"])]
+        [json!([
+            name,
+            "Ready,SchedulingDisabled",
+            "big,worker",
+            "AGE",
+            "v1.35.0",
+            "10.0.0.1",
+            "1.2.3.4",
+            "Linux 1",
+            "6.1",
+            "containerd://2"
+        ])]
     );
 }
 
@@ -136,8 +170,16 @@ async fn table_of_deployments<B: Backend>() {
     let table = accepting(&b, TABLE, "apps/v1 deployments").await.ok();
     assert_eq!(
         columns(&table),
-        ["Name:string:name:0", "Ready:string::0", "Up-to-date:string::0", "Available:string::0", "Age:string::0",
-            "Containers:string::1", "Images:string::1", "Selector:string::1"]
+        [
+            "Name:string:name:0",
+            "Ready:string::0",
+            "Up-to-date:string::0",
+            "Available:string::0",
+            "Age:string::0",
+            "Containers:string::1",
+            "Images:string::1",
+            "Selector:string::1"
+        ]
     );
     assert_eq!(rows(&table), [json!(["a", "2/3", 1, 2, "AGE", "main", "registry/main:1", "app=a"])]);
 }
@@ -187,7 +229,11 @@ async fn tables_can_include_objects_or_nothing<B: Backend>() {
     assert_eq!(table["rows"][0]["object"], made);
     let table = accepting(&b, TABLE, "configmaps?includeObject=None").await.ok();
     assert_eq!(table["rows"][0]["object"], Value::Null);
-    accepting(&b, TABLE, "configmaps?includeObject=Everything").await.refused_saying(400, "BadRequest", "includeObject");
+    accepting(&b, TABLE, "configmaps?includeObject=Everything").await.refused_saying(
+        400,
+        "BadRequest",
+        "includeObject",
+    );
 }
 
 async fn tables_have_pages<B: Backend>() {

@@ -103,10 +103,12 @@ async fn update_of_a_missing_object_is_not_found<B: Backend>() {
 
 async fn update_creates_where_a_kind_allows_it<B: Backend>() {
     let b = B::start().await;
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a"}, "rules": []});
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a"}, "rules": []});
     b.put("rbac.authorization.k8s.io/v1 roles/a", &role).await.created();
     b.put("rbac.authorization.k8s.io/v1 roles/a", &role).await.ok();
-    let event = json!({"metadata": {"name": "e", "namespace": b.namespace()}, "involvedObject": {"namespace": b.namespace()}});
+    let event =
+        json!({"metadata": {"name": "e", "namespace": b.namespace()}, "involvedObject": {"namespace": b.namespace()}});
     b.put("events/e", &event).await.created();
     let lease = json!({"metadata": {"name": "a"}, "spec": {}});
     b.put("coordination.k8s.io/v1 leases/a", &lease).await.created();
@@ -131,11 +133,7 @@ async fn name_may_be_left_out_of_an_update<B: Backend>() {
     let b = B::start().await;
     stored(&b).await;
     let now = b.put("configmaps/a", &json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "w"}})).await;
-    now.refused(
-        400,
-        "BadRequest",
-        "the name of the object (a based on URL) was undeterminable: name must be provided",
-    );
+    now.refused(400, "BadRequest", "the name of the object (a based on URL) was undeterminable: name must be provided");
 }
 
 async fn uid_of_body_must_match<B: Backend>() {
@@ -224,7 +222,8 @@ async fn generation_of_a_custom_resource_counts_changes<B: Backend>() {
     b.install(&crd).await;
     let generation = |o: Value| o["metadata"]["generation"].as_i64().unwrap();
     for (plural, kind, after_status) in [("things", "Thing", 2), ("parts", "Part", 1)] {
-        let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "a"}, "spec": {"x": 1}});
+        let object =
+            json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "a"}, "spec": {"x": 1}});
         assert_eq!(generation(b.post(&format!("{group}/v1 {plural}"), &object).await.created()), 1);
         let at = format!("{group}/v1 {plural}/a");
         assert_eq!(generation(b.merge(&at, &json!({"metadata": {"labels": {"x": "y"}}})).await.ok()), 1, "{plural}");
@@ -280,7 +279,8 @@ async fn status_update_of_a_custom_resource<B: Backend>() {
     crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     b.install(&crd).await;
     let at = format!("/apis/{group}/v1/things/a");
-    let thing = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": 1}});
+    let thing =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": 1}});
     let mut made = b.post(&format!("/apis/{group}/v1/things"), &thing).await.created();
     made["spec"]["x"] = json!(2);
     made["status"] = json!({"y": 3});

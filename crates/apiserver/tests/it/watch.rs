@@ -253,7 +253,10 @@ async fn watch_from_a_forgotten_version_is_gone<B: Backend>() {
     let mut watch = b.watch(&format!("{group}/v1 things?resourceVersion=1")).await;
     let (kind, object) = watch.event().await;
     assert_eq!(kind, "ERROR");
-    assert_eq!((&object["kind"], &object["code"], &object["reason"]), (&json!("Status"), &json!(410), &json!("Expired")));
+    assert_eq!(
+        (&object["kind"], &object["code"], &object["reason"]),
+        (&json!("Status"), &json!(410), &json!("Expired"))
+    );
     let message = object["message"].as_str().unwrap();
     assert!(message.starts_with("too old resource version: 1 ("), "{message}");
     watch.ended().await;
@@ -374,7 +377,11 @@ async fn bad_watch_queries_are_refused<B: Backend>() {
         "",
         "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax",
     );
-    b.get("configmaps?watch=true&labelSelector=a%20in").await.refused_saying(400, "BadRequest", "unable to parse requirement");
+    b.get("configmaps?watch=true&labelSelector=a%20in").await.refused_saying(
+        400,
+        "BadRequest",
+        "unable to parse requirement",
+    );
     b.send(Method::POST, "configmaps?watch=true", &[("content-type", "application/json")], b"{}".to_vec())
         .await
         .refused_saying(422, "Invalid", "metadata.name: Required value");
