@@ -91,7 +91,7 @@ async fn snapshot(ctx: &Context) -> Snapshot {
         }
         None => true,
     });
-    Snapshot { pools: offers, nodes, pending, daemons, namespaces }
+    Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }
 }
 
 /// Claims that pods were planned onto are expected to receive them (SCH-24).

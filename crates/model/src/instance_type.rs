@@ -78,6 +78,12 @@ impl Offering {
         self.requirements.get(labels::CAPACITY_TYPE).and_then(Requirement::single_value)
     }
 
+    /// The reservation that the instance would be taken from, if it is a reserved one (SCH-110).
+    pub fn reservation<'a>(&'a self, rules: &LabelRules) -> Option<&'a str> {
+        let reserved = self.capacity_type() == Some(labels::CAPACITY_TYPE_RESERVED);
+        rules.reservation_key().filter(|_| reserved).and_then(|key| self.requirements.get(key)?.single_value())
+    }
+
     /// An instance could be had from it now: it is available and, if reserved, not full (V15-82).
     pub fn is_launchable(&self) -> bool {
         self.available && self.reservation_capacity != Some(0)

@@ -38,6 +38,7 @@ pub struct LabelRules {
     well_known: BTreeSet<String>,
     restricted_domains: BTreeSet<String>,
     aliases: BTreeMap<String, String>,
+    reservation_id: Option<String>,
 }
 
 impl Default for LabelRules {
@@ -52,6 +53,7 @@ impl LabelRules {
             well_known: WELL_KNOWN.iter().map(ToString::to_string).collect(),
             restricted_domains: BTreeSet::from(["karpenter.sh".to_owned()]),
             aliases: ALIASES.iter().map(|(old, new)| (old.to_string(), new.to_string())).collect(),
+            reservation_id: None,
         }
     }
 
@@ -71,6 +73,18 @@ impl LabelRules {
     pub fn alias(mut self, old: &str, canonical: &str) -> Self {
         self.aliases.insert(old.to_owned(), canonical.to_owned());
         self
+    }
+
+    /// The label that tells which reservation an offering is bought from; well-known from then on (SCH-110).
+    #[must_use]
+    pub fn reservation(mut self, key: &str) -> Self {
+        self.reservation_id = Some(key.to_owned());
+        self.well_known([key])
+    }
+
+    /// `None` where the provider knows no reservations.
+    pub fn reservation_key(&self) -> Option<&str> {
+        self.reservation_id.as_deref()
     }
 
     pub fn is_well_known(&self, key: &str) -> bool {

@@ -33,9 +33,13 @@ pub struct ExistingNode {
     pub requested: Resources,
     /// Pods bound to the node that have not ended, by name.
     pub pods: Vec<Arc<PodView>>,
-    /// How many volumes each CSI driver can attach; a driver that is not listed has no limit.
-    pub volume_limits: BTreeMap<String, u32>,
+    /// How many volumes each CSI driver that has reported to the node can attach; `None`: as many as one likes. For a
+    /// driver that has not, the limit of the instance type holds (V15-103).
+    pub volume_limits: BTreeMap<String, Option<u32>>,
     pub nominated_until: Option<Timestamp>,
+    /// In a consolidation simulation: pods came or went so lately that pods which run elsewhere are not moved here
+    /// (SCH-98).
+    pub unsettled: bool,
 }
 
 impl ExistingNode {
@@ -151,6 +155,8 @@ pub struct Snapshot {
     pub pending: BTreeMap<PodId, Arc<PodView>>,
     /// One pod per DaemonSet: what it will run on a node that it accepts.
     pub daemons: Vec<Arc<PodView>>,
+    /// Instances that a simulation would give back to a reservation first, by its id (V15-76).
+    pub reservation_credits: BTreeMap<String, u32>,
     /// Labels of all namespaces.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }

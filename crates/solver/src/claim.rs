@@ -1,5 +1,6 @@
 //! A node being planned: which types can still hold its pods (SCH-102 … SCH-108).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::instance_type::{InstanceType, Price};
@@ -12,10 +13,11 @@ use karpenter_model::scheduling::HostPort;
 use karpenter_model::taints::first_untolerated;
 
 use crate::min_values;
-use crate::node::{conflicts, ports_of, volume_alternatives};
-use crate::options::{MinValuesPolicy, Options};
+use crate::node::{Attached, conflicts, ports_of, volume_alternatives};
+use crate::options::{MinValuesPolicy, Options, Reserved};
 use crate::plan::{PlannedClaim, Refusal};
 use crate::relax::Trial;
+use crate::reservations::Reservations;
 use crate::template::{Candidate, Template, Unusable};
 use crate::topology::{Place, Topology};
 
@@ -25,6 +27,9 @@ pub(crate) struct OpenClaim<'a> {
     requirements: Requirements,
     requests: Resources,
     parts: Vec<ClaimPart<'a>>,
+    volumes: Attached,
+    /// Reservations that the node may be taken from; all of them are kept free for it (SCH-112).
+    held: BTreeSet<String>,
     pub(crate) pods: Vec<PodId>,
     min_values_relaxed: bool,
 }
@@ -42,6 +47,7 @@ struct ClaimPart<'a> {
 pub(crate) struct Addition<'a> {
     requirements: Requirements,
     parts: Vec<ClaimPart<'a>>,
+    held: BTreeSet<String>,
     min_values_relaxed: bool,
 }
 
@@ -57,6 +63,7 @@ enum Stage {
 pub(crate) struct Rules<'a> {
     pub(crate) labels: &'a LabelRules,
     pub(crate) options: &'a Options,
+    pub(crate) reservations: &'a Reservations,
 }
 
 impl<'a> OpenClaim<'a> {
@@ -96,6 +103,8 @@ impl<'a> OpenClaim<'a> {
             requirements,
             requests: Resources::new(),
             parts,
+            volumes: Attached::default(),
+            held: BTreeSet::new(),
             pods: Vec::new(),
             min_values_relaxed: false,
         };
@@ -125,6 +134,7 @@ impl<'a> OpenClaim<'a> {
         if let Some(taint) = first_untolerated(&self.pool.taints, &trial.wishes.tolerations) {
             return Err(Refusal::Taint(taint.clone()));
         }
+        let parts = self.parts_that_attach(trial.pod)?;
         let conflicts = self.requirements.incompatibilities(&trial.requirements, lenient);
         if !conflicts.is_empty() {
             return Err(Refusal::Requirements(conflicts));
@@ -152,7 +162,7 @@ impl<'a> OpenClaim<'a> {
                 }
                 let mut all = with_volumes.clone();
                 all.add_all(&narrowed);
-                match self.filter_types(trial.pod, all, rules, stage) {
+                match self.filter_types(&parts, trial.pod, all, rules, stage) {
                     Ok(addition) => return Ok(addition),
                     Err(why) => refusal = why,
                 }
@@ -161,9 +171,39 @@ impl<'a> OpenClaim<'a> {
         Err(refusal)
     }
 
+    /// Types that can attach the pod's volumes beside those that are there (V15-102).
+    fn parts_that_attach(&self, pod: &PodView) -> Result<Vec<ClaimPart<'a>>, Refusal> {
+        let mut overs = Vec::new();
+        let mut parts = Vec::new();
+        for part in &self.parts {
+            let mut types = part.types.clone();
+            types.retain(|candidate| {
+                let limits = &candidate.instance_type.attachment_limits;
+                let over = self.volumes.first_over(pod, limits);
+                overs.extend(over.map(|(driver, needed)| (driver, needed, limits[driver])));
+                over.is_none()
+            });
+            if !types.is_empty() {
+                parts.push(ClaimPart { types, ..part.clone() });
+            }
+        }
+        if !parts.is_empty() {
+            return Ok(parts);
+        }
+        let largest = overs.iter().max_by_key(|(_, _, limit)| *limit);
+        let explains = |driver: &str| overs.iter().all(|(other, _, _)| *other == driver);
+        Err(match largest {
+            Some((driver, needed, limit)) if explains(driver) => {
+                Refusal::Attachments { driver: (*driver).to_owned(), needed: *needed, limit: *limit }
+            }
+            _ => Refusal::NoAttachments,
+        })
+    }
+
     /// SCH-105: types that meet the requirements and hold everything, then minValues.
     fn filter_types(
         &self,
+        of: &[ClaimPart<'a>],
         pod: &PodView,
         mut requirements: Requirements,
         rules: Rules<'_>,
@@ -173,7 +213,7 @@ impl<'a> OpenClaim<'a> {
         requests.add(&pod.requests);
         let mut misses = Misses::default();
         let mut parts = Vec::new();
-        for part in &self.parts {
+        for part in of {
             let wanted = &pod.scheduling.host_ports;
             let taken = wanted.iter().any(|port| part.daemon_ports.iter().any(|daemon| daemon.conflicts(port)));
             if taken || conflicts(&part.ports, pod) {
@@ -205,16 +245,62 @@ impl<'a> OpenClaim<'a> {
             min_values::lower(&mut requirements, &unmet);
             min_values_relaxed = true;
         }
-        Ok(Addition { requirements, parts, min_values_relaxed })
+        let held = self.reservations(&parts, &requirements, rules)?;
+        Ok(Addition { requirements, parts, held, min_values_relaxed })
+    }
+
+    /// Which reservations the claim would hold (V15-84).
+    fn reservations(
+        &self,
+        parts: &[ClaimPart<'a>],
+        requirements: &Requirements,
+        rules: Rules<'_>,
+    ) -> Result<BTreeSet<String>, Refusal> {
+        let mut held = BTreeSet::new();
+        if rules.options.reserved == Reserved::Untracked {
+            return Ok(held);
+        }
+        let (mut others, mut with_room, mut full) = (false, false, false);
+        let types = parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type);
+        for offering in types.flat_map(|known| known.usable_offerings(requirements, rules.labels)) {
+            match offering.reservation(rules.labels) {
+                None => others = true,
+                Some(id) if offering.is_launchable() || rules.reservations.has_credit(id) => {
+                    with_room = true;
+                    if rules.reservations.can_reserve(&self.hostname, id) {
+                        held.insert(id.to_owned());
+                    }
+                }
+                Some(_) => full = true,
+            }
+        }
+        let taken = with_room && held.is_empty();
+        let lost = !self.held.is_empty() && held.is_empty();
+        let only_full = full && !with_room && !others;
+        match rules.options.reserved {
+            Reserved::Strict if taken || lost || only_full => Err(Refusal::Reserved),
+            // Promising one instance to two claims helps nobody (Q40).
+            Reserved::Fallback if only_full || (taken && !others) => Err(Refusal::ReservationsFull),
+            _ => Ok(held),
+        }
     }
 
     /// SCH-108.
-    pub(crate) fn commit(&mut self, trial: &Trial<'_>, addition: Addition<'a>, topology: &mut Topology<'_>) {
+    pub(crate) fn commit(
+        &mut self,
+        trial: &Trial<'_>,
+        addition: Addition<'a>,
+        topology: &mut Topology<'_>,
+        reservations: &mut Reservations,
+    ) {
+        reservations.hold(&self.hostname, &self.held, &addition.held);
+        self.held = addition.held;
         self.requirements = addition.requirements;
         self.parts = addition.parts;
         self.min_values_relaxed = addition.min_values_relaxed;
         self.requests.add(&trial.pod.requests);
         self.pods.push(trial.pod.id.clone());
+        self.volumes.add(trial.pod);
         for part in &mut self.parts {
             part.ports.extend(ports_of(trial.pod));
         }
@@ -236,6 +322,7 @@ impl<'a> OpenClaim<'a> {
     /// SCH-116, SCH-117, SCH-221; the pods without a node when the types kept do not meet the minimums.
     pub(crate) fn finish(mut self, rules: Rules<'_>) -> Result<PlannedClaim, Vec<PodId>> {
         self.requirements.remove(labels::HOSTNAME);
+        self.take_reserved(rules.labels);
         self.requests.add(&self.least_overhead());
         let requirements = &self.requirements;
         let mut types: Vec<&InstanceType> = self.types().collect();
@@ -269,6 +356,15 @@ impl<'a> OpenClaim<'a> {
             price,
             min_values_relaxed: self.min_values_relaxed,
         })
+    }
+
+    /// A claim that holds reservations is launched from one of them (SCH-115).
+    fn take_reserved(&mut self, rules: &LabelRules) {
+        if let Some(key) = rules.reservation_key().filter(|_| !self.held.is_empty()) {
+            let reserved = Requirement::any_of(labels::CAPACITY_TYPE, [labels::CAPACITY_TYPE_RESERVED]);
+            self.requirements.replace(reserved);
+            self.requirements.add(Requirement::any_of(key, self.held.iter().cloned()));
+        }
     }
 
     /// What DaemonSets take on every type that is left: the smallest amount of what all parts name (SCH-75, Q30).

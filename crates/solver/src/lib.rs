@@ -14,10 +14,11 @@ mod options;
 mod pass;
 mod plan;
 mod relax;
+mod reservations;
 mod template;
 mod topology;
 
-pub use options::{MinValuesPolicy, Options, Preferences};
+pub use options::{MinValuesPolicy, Options, Preferences, Reserved};
 pub use plan::{Placement, Plan, PlannedClaim, Refusal, RefusedBy, Unplaced, plan};
 
 #[cfg(test)]

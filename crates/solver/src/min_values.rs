@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::instance_type::InstanceType;
-use karpenter_model::requirements::{Requirement, Requirements};
+use karpenter_model::requirements::{Operator, Requirement, Requirements};
 
 /// The keys whose minimum the types do not reach, with the count they do reach (SCH-47, SCH-48).
 pub(crate) fn unmet<'a>(
@@ -13,16 +13,20 @@ pub(crate) fn unmet<'a>(
     let wanted = requirements.iter().filter_map(|asked| Some((asked, asked.min_values()?)));
     wanted
         .filter_map(|(asked, minimum)| {
-            let reached = distinct_values(asked.key(), types.clone());
+            let reached = distinct_values(asked, types.clone());
             (reached < minimum).then(|| (asked.key().to_owned(), reached))
         })
         .collect()
 }
 
-/// Values come from the types themselves, not from what the claim has narrowed them to.
-fn distinct_values<'a>(key: &str, types: impl Iterator<Item = &'a InstanceType>) -> u32 {
-    let values: BTreeSet<&str> =
-        types.filter_map(|known| known.requirements.get(key)).flat_map(Requirement::values).collect();
+/// Only values that are still allowed count: a type in three zones has one when the claim is pinned (V15-105).
+fn distinct_values<'a>(asked: &Requirement, types: impl Iterator<Item = &'a InstanceType>) -> u32 {
+    let values: BTreeSet<&str> = types
+        .filter_map(|known| known.requirements.get(asked.key()))
+        .filter(|offered| offered.operator() == Operator::In)
+        .flat_map(Requirement::values)
+        .filter(|value| asked.has(value))
+        .collect();
     u32::try_from(values.len()).unwrap_or(u32::MAX)
 }
 

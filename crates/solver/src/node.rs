@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::labels::LabelRules;
+use karpenter_model::instance_type::InstanceType;
+use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::requirements::{Requirements, Undefined};
 use karpenter_model::resources::Resources;
@@ -20,8 +21,8 @@ pub(crate) struct NodeSlot<'a> {
     taints: Vec<Taint>,
     available: Resources,
     ports: Vec<(PodId, HostPort)>,
-    /// Volume claims by driver.
-    volumes: BTreeMap<String, BTreeSet<String>>,
+    volumes: Attached,
+    limits: BTreeMap<String, u32>,
 }
 
 impl<'a> NodeSlot<'a> {
@@ -29,21 +30,18 @@ impl<'a> NodeSlot<'a> {
         let requirements = node_requirements(node, rules);
         let mut available = node.available();
         available.subtract(&missing_daemons(snapshot, node, &requirements));
-        let mut volumes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for pod in &node.pods {
-            for (driver, claims) in &pod.scheduling.volumes.claims {
-                volumes.entry(driver.clone()).or_default().extend(claims.iter().cloned());
-            }
-        }
+        let mut volumes = Attached::default();
+        node.pods.iter().for_each(|pod| volumes.add(pod));
         let ports = node.pods.iter().flat_map(|pod| ports_of(pod)).collect();
-        Self { node, requirements, taints: node.taints(), available, ports, volumes }
+        let limits = attachment_limits(node, snapshot);
+        Self { node, requirements, taints: node.taints(), available, ports, volumes, limits }
     }
 
     /// What the node's requirements become with the pod; `None` when it cannot go there.
     pub(crate) fn try_add(&self, trial: &Trial<'_>, topology: &Topology<'_>) -> Option<Requirements> {
         let pod = trial.pod;
         if first_untolerated(&self.taints, &trial.wishes.tolerations).is_some()
-            || !self.volumes_fit(pod)
+            || self.volumes.first_over(pod, &self.limits).is_some()
             || conflicts(&self.ports, pod)
             || !pod.requests.fits(&self.available)
             || !self.requirements.is_compatible(&trial.requirements, Undefined::Denied)
@@ -74,19 +72,50 @@ impl<'a> NodeSlot<'a> {
         self.requirements = requirements;
         self.available.subtract(&trial.pod.requests);
         self.ports.extend(ports_of(trial.pod));
-        for (driver, claims) in &trial.pod.scheduling.volumes.claims {
-            self.volumes.entry(driver.clone()).or_default().extend(claims.iter().cloned());
-        }
+        self.volumes.add(trial.pod);
         topology.record(trial, &Place { requirements: &self.requirements, taints: &self.taints });
     }
+}
 
-    /// Only drivers that the pod adds a claim to are checked (Q36).
-    fn volumes_fit(&self, pod: &PodView) -> bool {
-        pod.scheduling.volumes.claims.iter().all(|(driver, claims)| {
-            let Some(limit) = self.node.volume_limits.get(driver) else { return true };
-            let here = self.volumes.get(driver);
+/// A driver that has reported to the node has its own limit or none; for the others the type's limit holds, when the
+/// type is known (V15-103).
+fn attachment_limits(node: &ExistingNode, snapshot: &Snapshot) -> BTreeMap<String, u32> {
+    let mut limits = known_type(node, snapshot).map(|known| known.attachment_limits.clone()).unwrap_or_default();
+    for (driver, limit) in &node.volume_limits {
+        match limit {
+            Some(limit) => drop(limits.insert(driver.clone(), *limit)),
+            None => drop(limits.remove(driver)),
+        }
+    }
+    limits
+}
+
+fn known_type<'a>(node: &ExistingNode, snapshot: &'a Snapshot) -> Option<&'a InstanceType> {
+    let offer = snapshot.pools.iter().find(|offer| Some(offer.pool.name.as_str()) == node.pool())?;
+    let name = node.labels().get(labels::INSTANCE_TYPE)?;
+    offer.instance_types.iter().find(|known| known.name == *name)
+}
+
+/// Volume claims on a node, by driver. One that several pods use counts once (SCH-159).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attached(BTreeMap<String, BTreeSet<String>>);
+
+impl Attached {
+    pub(crate) fn add(&mut self, pod: &PodView) {
+        for (driver, claims) in &pod.scheduling.volumes.claims {
+            self.0.entry(driver.clone()).or_default().extend(claims.iter().cloned());
+        }
+    }
+
+    /// The first driver that could not attach everything, with how many volumes it would have; only drivers that the
+    /// pod adds to are looked at (Q36).
+    pub(crate) fn first_over<'p>(&self, pod: &'p PodView, limits: &BTreeMap<String, u32>) -> Option<(&'p str, usize)> {
+        pod.scheduling.volumes.claims.iter().find_map(|(driver, claims)| {
+            let limit = *limits.get(driver)? as usize;
+            let here = self.0.get(driver);
             let new = claims.iter().filter(|claim| !here.is_some_and(|here| here.contains(*claim))).count();
-            new == 0 || here.map_or(0, BTreeSet::len) + new <= *limit as usize
+            let total = here.map_or(0, BTreeSet::len) + new;
+            (new > 0 && total > limit).then_some((driver.as_str(), total))
         })
     }
 }

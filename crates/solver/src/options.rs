@@ -17,16 +17,34 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
+/// What happens when reserved capacity exists but others hold it (SCH-113).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reserved {
+    /// The gate is off: reservations are not kept track of.
+    Untracked,
+    /// The pod waits for another pass, so that what is cheaper is used up first: provisioning.
+    #[default]
+    Strict,
+    /// The pod gets something else: simulations.
+    Fallback,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub preferences: Preferences,
     pub min_values: MinValuesPolicy,
+    pub reserved: Reserved,
     /// The most instance types a claim names (API-277).
     pub max_instance_types: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { preferences: Preferences::Respect, min_values: MinValuesPolicy::Strict, max_instance_types: 600 }
+        Self {
+            preferences: Preferences::Respect,
+            min_values: MinValuesPolicy::Strict,
+            reserved: Reserved::Strict,
+            max_instance_types: 600,
+        }
     }
 }

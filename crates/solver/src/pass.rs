@@ -4,23 +4,27 @@ use std::collections::{BTreeMap, VecDeque};
 
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pool::by_precedence;
 use karpenter_model::resources::{CPU, MEMORY};
 use karpenter_model::snapshot::Snapshot;
 
 use crate::claim::{OpenClaim, Rules};
 use crate::node::NodeSlot;
 use crate::options::Options;
-use crate::plan::{Placement, Plan, RefusedBy, Unplaced};
+use crate::plan::{Placement, Plan, Refusal, RefusedBy, Unplaced};
 use crate::relax::Trial;
+use crate::reservations::Reservations;
 use crate::template::Template;
 use crate::topology::Topology;
 
 pub(crate) struct Pass<'a> {
-    rules: Rules<'a>,
+    labels: &'a LabelRules,
+    options: &'a Options,
     templates: Vec<Template<'a>>,
     nodes: Vec<NodeSlot<'a>>,
     claims: Vec<OpenClaim<'a>>,
     topology: Topology<'a>,
+    reservations: Reservations,
     some_pool_prefers_no_schedule: bool,
     placed: BTreeMap<PodId, Placement>,
     refused: BTreeMap<PodId, Vec<RefusedBy>>,
@@ -28,18 +32,23 @@ pub(crate) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, labels: &'a LabelRules, options: &'a Options) -> Self {
+        let mut offers: Vec<_> = snapshot.pools.iter().collect();
+        // SCH-84, however they were listed (SC-368).
+        offers.sort_by(|a, b| by_precedence(&a.pool, &b.pool));
         let templates: Vec<Template<'a>> =
-            snapshot.pools.iter().map(|offer| Template::new(offer, snapshot, labels, options)).collect();
+            offers.into_iter().map(|offer| Template::new(offer, snapshot, labels, options)).collect();
         let mut active: Vec<_> = snapshot.nodes.iter().filter(|node| !node.is_going()).collect();
         // SCH-87: initialized ones first, then by name.
         active.sort_by_key(|node| (!node.is_initialized(), node.name().to_owned()));
         Self {
-            rules: Rules { labels, options },
+            labels,
+            options,
             some_pool_prefers_no_schedule: templates.iter().any(Template::prefers_no_schedule),
             templates,
             nodes: active.into_iter().map(|node| NodeSlot::new(node, snapshot, labels)).collect(),
             claims: Vec::new(),
-            topology: Topology::new(snapshot),
+            topology: Topology::new(snapshot, labels),
+            reservations: Reservations::new(snapshot, labels),
             placed: BTreeMap::new(),
             refused: BTreeMap::new(),
         }
@@ -49,7 +58,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn run(mut self, snapshot: &'a Snapshot) -> Plan {
         let mut queue: VecDeque<&'a PodView> = in_order(snapshot);
         for pod in &queue {
-            self.topology.register(&Trial::new(pod, self.rules.options.preferences));
+            self.topology.register(&Trial::new(pod, self.options.preferences));
         }
         let mut tried_at: BTreeMap<&PodId, usize> = BTreeMap::new();
         while let Some(pod) = queue.pop_front() {
@@ -66,7 +75,14 @@ impl<'a> Pass<'a> {
 
     /// SCH-92: try, relax one step, try again.
     fn attempt(&mut self, pod: &'a PodView) -> bool {
-        let mut trial = Trial::new(pod, self.rules.options.preferences);
+        if let Some(why) = &pod.unplannable {
+            // Whoever made the snapshot should have left it out; it must not be planned without what it asks for (Q7).
+            let pools = self.templates.iter().map(|template| template.pool.name.clone());
+            let refused = |pool| RefusedBy { pool, why: Refusal::Unreadable(why.clone()) };
+            self.refused.insert(pod.id.clone(), pools.map(refused).collect());
+            return false;
+        }
+        let mut trial = Trial::new(pod, self.options.preferences);
         loop {
             match self.place(&trial) {
                 Ok(placement) => {
@@ -75,10 +91,12 @@ impl<'a> Pass<'a> {
                     return true;
                 }
                 Err(reasons) => {
-                    if !trial.relax(self.some_pool_prefers_no_schedule) {
+                    // Waiting for a reservation is not a reason to give up wishes (SCH-92, SCH-114).
+                    let deferred = reasons.iter().any(|refused| refused.why == Refusal::Reserved);
+                    if deferred || !trial.relax(self.some_pool_prefers_no_schedule) {
                         self.refused.insert(pod.id.clone(), reasons);
                         // The next attempt starts from all wishes again (SCH-91).
-                        self.topology.register(&Trial::new(pod, self.rules.options.preferences));
+                        self.topology.register(&Trial::new(pod, self.options.preferences));
                         return false;
                     }
                     self.topology.register(&trial);
@@ -98,23 +116,36 @@ impl<'a> Pass<'a> {
         let mut order: Vec<usize> = (0..self.claims.len()).collect();
         order.sort_by_key(|index| self.claims[*index].pods.len());
         for index in order {
-            let claim = &mut self.claims[index];
-            if let Ok(addition) = claim.try_add(trial, &self.topology, self.rules) {
-                claim.commit(trial, addition, &mut self.topology);
+            let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
+            if let Ok(addition) = self.claims[index].try_add(trial, &self.topology, rules) {
+                self.claims[index].commit(trial, addition, &mut self.topology, &mut self.reservations);
                 return Ok(Placement::New(index));
             }
         }
+        self.open(trial)
+    }
+
+    /// A new claim of the first pool that can.
+    fn open(&mut self, trial: &Trial<'_>) -> Result<Placement, Vec<RefusedBy>> {
         let mut reasons = Vec::new();
         let number = self.claims.len();
         for template in &mut self.templates {
-            match OpenClaim::open(template, number, trial, &self.topology, self.rules) {
+            let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
+            match OpenClaim::open(template, number, trial, &self.topology, rules) {
                 Ok((mut claim, addition)) => {
-                    claim.commit(trial, addition, &mut self.topology);
+                    claim.commit(trial, addition, &mut self.topology, &mut self.reservations);
                     template.charge(&claim.largest_capacity());
                     self.claims.push(claim);
                     return Ok(Placement::New(number));
                 }
-                Err(why) => reasons.push(RefusedBy { pool: template.pool.name.clone(), why }),
+                Err(why) => {
+                    let blocks = why == Refusal::Reserved;
+                    reasons.push(RefusedBy { pool: template.pool.name.clone(), why });
+                    // Lighter pools must not take what waits for a heavier pool's reservation (SCH-114).
+                    if blocks {
+                        break;
+                    }
+                }
             }
         }
         Err(reasons)
@@ -123,9 +154,10 @@ impl<'a> Pass<'a> {
     fn finish(self) -> Plan {
         let mut plan = Plan { placed: self.placed, ..Plan::default() };
         let mut numbers = BTreeMap::new();
+        let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
         for (old, claim) in self.claims.into_iter().enumerate() {
             let pool = claim.pool.name.clone();
-            match claim.finish(self.rules) {
+            match claim.finish(rules) {
                 Ok(planned) => {
                     numbers.insert(old, plan.claims.len());
                     plan.claims.push(planned);

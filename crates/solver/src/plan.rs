@@ -82,12 +82,26 @@ pub enum Refusal {
         resource: String,
         short_by: Quantity,
     },
+    /// Reserved capacity exists, but claims of this pass hold it; the pod waits for the next pass (SCH-113).
+    Reserved,
+    /// Only reserved capacity would do, and none is left.
+    ReservationsFull,
     /// The pool may not grow by any type that would do.
     Limit,
     /// No domain is left by spread constraints and pod affinities.
     Topology,
     /// The pod's volumes are elsewhere.
     Volumes(Vec<Incompatibility>),
+    /// No type attaches as many volumes of the driver; the best of them attaches `limit`.
+    Attachments {
+        driver: String,
+        needed: usize,
+        limit: u32,
+    },
+    /// No type attaches as many volumes, for one driver or another.
+    NoAttachments,
+    /// What the pod asks for could not be read.
+    Unreadable(String),
     /// A DaemonSet or another pod has the port on every type.
     HostPort,
     /// Too few distinct values of these keys would stay possible.
@@ -107,9 +121,16 @@ impl std::fmt::Display for Refusal {
             Self::TooSmall { resource, short_by } => {
                 write!(f, "no instance type has enough {resource}, the largest lacks {short_by}")
             }
+            Self::Reserved => write!(f, "reserved capacity is taken by other nodes of this pass, waiting for the next"),
+            Self::ReservationsFull => write!(f, "all reservations are full"),
             Self::Limit => write!(f, "all available instance types exceed limits for nodepool"),
             Self::Topology => write!(f, "unsatisfiable topology constraint"),
             Self::Volumes(all) => write!(f, "incompatible volume requirements, {}", joined(all)),
+            Self::Attachments { driver, needed, limit } => {
+                write!(f, "no instance type attaches {needed} volumes of {driver}, the most is {limit}")
+            }
+            Self::NoAttachments => write!(f, "no instance type attaches as many volumes"),
+            Self::Unreadable(why) => write!(f, "{why}"),
             Self::HostPort => write!(f, "host port is taken on every instance type"),
             Self::MinValues(keys) if keys.is_empty() => write!(f, "minValues requirement is not met"),
             Self::MinValues(keys) => write!(f, "minValues requirement is not met for {}", keys.join(", ")),

@@ -57,13 +57,14 @@ impl<'a> Template<'a> {
         for key in [labels::REGISTERED, labels::INITIALIZED] {
             requirements.add(Requirement::any_of(key, ["true"]));
         }
-        let types: Vec<&InstanceType> = offer
+        let mut types: Vec<&InstanceType> = offer
             .instance_types
             .iter()
             .filter(|known| {
                 known.requirements.intersects(&requirements) && !known.usable_offerings(&requirements, rules).is_empty()
             })
             .collect();
+        types.sort_by(|a, b| a.name.cmp(&b.name));
         let unmet = min_values::unmet(&requirements, &types.iter().copied());
         let unusable = match options.min_values {
             _ if types.is_empty() => Some(Unusable::NoInstanceType),

@@ -4,8 +4,9 @@ mod domains;
 mod group;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use karpenter_model::labels;
+use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::scheduling::{AffinityTerm, NodePolicy, PodScheduling, SpreadConstraint};
@@ -41,10 +42,9 @@ pub(crate) struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        let rules = karpenter_model::labels::LabelRules::core();
+    pub(crate) fn new(snapshot: &'a Snapshot, rules: &LabelRules) -> Self {
         let nodes = snapshot.nodes.iter().filter(|node| node.node.is_some());
-        let nodes = nodes.map(|node| (node, node_requirements(node, &rules))).collect();
+        let nodes = nodes.map(|node| (node, node_requirements(node, rules))).collect();
         let mut topology = Self {
             snapshot,
             universe: Universe::new(snapshot),
@@ -166,10 +166,10 @@ impl<'a> Topology<'a> {
             if !group.filter.accepts(&Place { requirements, taints: &taints }) {
                 continue;
             }
-            let counted = node
-                .pods
-                .iter()
-                .filter(|pod| pod.deleting_since.is_none() && !self.is_in_batch(&pod.id) && group.counts_existing(pod));
+            let counted = node.pods.iter().filter(|pod| {
+                let stays = pod.deleting_since.is_none() && !pod.is_terminal();
+                stays && !self.is_in_batch(&pod.id) && group.counts_existing(pod)
+            });
             let count = u32::try_from(counted.count()).unwrap_or(u32::MAX);
             if count > 0 {
                 group.add(domain, count);
@@ -185,7 +185,8 @@ impl<'a> Topology<'a> {
     fn add_inverse_of_bound_pods(&mut self) {
         let snapshot = self.snapshot;
         for node in &snapshot.nodes {
-            for pod in node.pods.iter().filter(|pod| !snapshot.pending.contains_key(&pod.id)) {
+            let others = |pod: &&Arc<PodView>| !snapshot.pending.contains_key(&pod.id) && !pod.is_terminal();
+            for pod in node.pods.iter().filter(others) {
                 for term in &pod.scheduling.anti_affinity {
                     let index = self.inverse_group(&pod.scheduling, term);
                     if let Some(domain) = domain_of(node, &term.key) {
@@ -218,10 +219,12 @@ impl<'a> Topology<'a> {
             combinations = combinations
                 .iter()
                 .flat_map(|narrowed| {
-                    options.iter().map(|option| {
+                    options.iter().filter_map(|option| {
                         let mut narrowed = narrowed.clone();
                         narrowed.add(option.clone());
-                        narrowed
+                        // Groups that agree on no domain fail here: without values, a node that lacks the key would
+                        // seem to do (SCH-137).
+                        narrowed.get(&group.key).is_some_and(|left| !left.is_empty()).then_some(narrowed)
                     })
                 })
                 .take(MAX_COMBINATIONS)
@@ -269,7 +272,7 @@ fn domain_of<'a>(node: &'a ExistingNode, key: &str) -> Option<&'a str> {
 }
 
 /// What a node's labels say, with its host name (SCH-99).
-pub(crate) fn node_requirements(node: &ExistingNode, rules: &karpenter_model::labels::LabelRules) -> Requirements {
+pub(crate) fn node_requirements(node: &ExistingNode, rules: &LabelRules) -> Requirements {
     let mut requirements = Requirements::from_labels(rules, node.labels());
     requirements.replace(Requirement::any_of(labels::HOSTNAME, [node.hostname()]));
     requirements

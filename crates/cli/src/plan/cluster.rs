@@ -136,6 +136,7 @@ impl Cluster {
             pending,
             daemons: self.state.daemons(),
             namespaces: self.state.namespaces().clone(),
+            ..Snapshot::default()
         }
     }
 }
