@@ -67,9 +67,22 @@ pub fn aggregated(registry: &Registry, root: Root) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-/// `/version`
-pub fn version() -> &'static Value {
-    &recorded().version
+/// `/version`, in the server's order of fields and on many lines, since people read it with `kubectl get --raw`.
+pub fn version() -> String {
+    let order =
+        ["major", "minor", "emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor"];
+    let order = order.iter().chain(&[
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ]);
+    let version = &recorded().version;
+    let lines: Vec<_> = order.map(|name| format!("  {name:?}: {}", version[name])).collect();
+    format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
 struct Group {

@@ -28,7 +28,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub fn answer(path: &str, query: &str, accept: &str, registry: &Registry, crds: &[Arc<Value>]) -> Option<Answer> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
     match parts[..] {
-        ["version"] => Some(json(version())),
+        ["version"] => Some(Answer { content_type: JSON, ..text(200, &version()) }),
         ["readyz" | "healthz" | "livez"] => Some(healthy(parts[0], query)),
         ["readyz" | "healthz" | "livez", "ping" | "log" | "etcd"] => Some(text(200, "ok")),
         ["api"] if wants_aggregated(accept) => Some(all(registry, Root::Api)),

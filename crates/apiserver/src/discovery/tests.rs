@@ -96,11 +96,16 @@ fn custom_kinds_have_an_order_of_their_own() {
 }
 
 #[test]
+fn the_version_says_all_that_was_recorded() {
+    assert_eq!(&serde_json::from_str::<Value>(&version()).unwrap(), &recorded().version);
+}
+
+#[test]
 fn paths_without_a_resource_are_answered() {
     let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     let old = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
     for (path, query, accept, status, content_type, holds) in [
-        ("/version", "", "", 200, "application/json", "\"gitVersion\":\"v1.35"),
+        ("/version", "", "", 200, "application/json", "\n  \"gitVersion\": \"v1.35"),
         ("/readyz", "", "", 200, "text/plain; charset=utf-8", "ok"),
         ("/livez", "verbose", "", 200, "text/plain; charset=utf-8", "livez check passed"),
         ("/api", "", "application/json", 200, "application/json", "APIVersions"),
