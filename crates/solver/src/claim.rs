@@ -1,9 +1,11 @@
 //! A node being planned: which types can still hold its pods (SCH-102 … SCH-108).
 
+mod finish;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::instance_type::{InstanceType, Price};
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::PoolView;
@@ -13,9 +15,10 @@ use karpenter_model::scheduling::HostPort;
 use karpenter_model::taints::first_untolerated;
 
 use crate::min_values;
+use crate::misfit::Misses;
 use crate::node::{Attached, conflicts, ports_of, volume_alternatives};
 use crate::options::{MinValuesPolicy, Options, Reserved};
-use crate::plan::{PlannedClaim, Refusal};
+use crate::plan::Refusal;
 use crate::relax::Trial;
 use crate::reservations::Reservations;
 use crate::template::{Candidate, Template, Unusable};
@@ -211,29 +214,24 @@ impl<'a> OpenClaim<'a> {
     ) -> Result<Addition<'a>, Refusal> {
         let mut requests = self.requests.clone();
         requests.add(&pod.requests);
-        let mut misses = Misses::default();
+        let mut misses = Misses::new(&requirements);
         let mut parts = Vec::new();
         for part in of {
             let wanted = &pod.scheduling.host_ports;
             let taken = wanted.iter().any(|port| part.daemon_ports.iter().any(|daemon| daemon.conflicts(port)));
             if taken || conflicts(&part.ports, pod) {
-                misses.ports = true;
                 continue;
             }
             let mut needed = requests.clone();
             needed.add(&part.overhead);
-            let types: Vec<Candidate<'a>> = part
-                .types
-                .iter()
-                .filter(|candidate| misses.check(candidate, &requirements, &needed, rules.labels))
-                .cloned()
-                .collect();
+            let mut types = part.types.clone();
+            types.retain(|candidate| misses.check(candidate, &needed, rules.labels));
             if !types.is_empty() {
                 parts.push(ClaimPart { types, ..part.clone() });
             }
         }
         if parts.is_empty() {
-            return Err(misses.refusal());
+            return Err(misses.into_refusal());
         }
         let types = parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type);
         let unmet = min_values::unmet(&requirements, &types);
@@ -317,109 +315,5 @@ impl<'a> OpenClaim<'a> {
 
     fn types(&self) -> impl Iterator<Item = &'a InstanceType> + Clone + '_ {
         self.parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type)
-    }
-
-    /// SCH-116, SCH-117, SCH-221; the pods without a node when the types kept do not meet the minimums.
-    pub(crate) fn finish(mut self, rules: Rules<'_>) -> Result<PlannedClaim, Vec<PodId>> {
-        self.requirements.remove(labels::HOSTNAME);
-        self.take_reserved(rules.labels);
-        self.requests.add(&self.least_overhead());
-        let requirements = &self.requirements;
-        let mut types: Vec<&InstanceType> = self.types().collect();
-        types.sort_by_cached_key(|known| (known.cheapest_price(requirements, rules.labels), known.name.clone()));
-        types.truncate(rules.options.max_instance_types);
-        let strict = rules.options.min_values == MinValuesPolicy::Strict;
-        if strict && !min_values::unmet(requirements, &types.iter().copied()).is_empty() {
-            return Err(self.pods);
-        }
-        let price = types.first().map_or(Price::MAX, |known| known.cheapest_price(requirements, rules.labels));
-        let capacity_types: Vec<&str> = types
-            .iter()
-            .flat_map(|known| known.launchable_offerings(requirements, rules.labels))
-            .filter_map(|offering| offering.capacity_type())
-            .collect();
-        let instance_types: Vec<String> = types.iter().map(|known| known.name.clone()).collect();
-        let mut narrowed = requirements.clone();
-        for key in [labels::REGISTERED, labels::INITIALIZED] {
-            narrowed.remove(key);
-        }
-        narrowed.add(Requirement::any_of(labels::INSTANCE_TYPE, &instance_types));
-        if !capacity_types.is_empty() {
-            narrowed.add(Requirement::any_of(labels::CAPACITY_TYPE, capacity_types));
-        }
-        Ok(PlannedClaim {
-            pool: self.pool.clone(),
-            requirements: narrowed,
-            instance_types,
-            requests: self.requests,
-            pods: self.pods,
-            price,
-            min_values_relaxed: self.min_values_relaxed,
-        })
-    }
-
-    /// A claim that holds reservations is launched from one of them (SCH-115).
-    fn take_reserved(&mut self, rules: &LabelRules) {
-        if let Some(key) = rules.reservation_key().filter(|_| !self.held.is_empty()) {
-            let reserved = Requirement::any_of(labels::CAPACITY_TYPE, [labels::CAPACITY_TYPE_RESERVED]);
-            self.requirements.replace(reserved);
-            self.requirements.add(Requirement::any_of(key, self.held.iter().cloned()));
-        }
-    }
-
-    /// What DaemonSets take on every type that is left: the smallest amount of what all parts name (SCH-75, Q30).
-    fn least_overhead(&self) -> Resources {
-        let mut parts = self.parts.iter().map(|part| &part.overhead);
-        let Some(first) = parts.next() else { return Resources::new() };
-        parts.fold(first.clone(), |least, overhead| {
-            let common = least.iter().filter_map(|(name, amount)| Some((name, amount.min(overhead.get(name)?))));
-            common.map(|(name, amount)| (name.to_owned(), amount)).collect()
-        })
-    }
-}
-
-/// Remembers how close the types came.
-#[derive(Default)]
-struct Misses {
-    ports: bool,
-    /// The smallest shortage of a resource on a type that was offered.
-    nearest: Option<(String, karpenter_model::quantity::Quantity)>,
-}
-
-impl Misses {
-    /// Whether some group of the type's offerings holds everything.
-    fn check(
-        &mut self,
-        candidate: &Candidate<'_>,
-        requirements: &Requirements,
-        needed: &Resources,
-        rules: &LabelRules,
-    ) -> bool {
-        if !candidate.instance_type.requirements.intersects(requirements) {
-            return false;
-        }
-        let offered = candidate
-            .groups
-            .iter()
-            .filter(|group| group.offerings.iter().any(|offering| offering.is_compatible(requirements, rules)));
-        for group in offered {
-            if needed.fits(&group.allocatable) {
-                return true;
-            }
-            if let Some((resource, short_by)) = needed.first_shortage(&group.allocatable)
-                && self.nearest.as_ref().is_none_or(|(_, known)| short_by < *known)
-            {
-                self.nearest = Some((resource.to_owned(), short_by));
-            }
-        }
-        false
-    }
-
-    fn refusal(self) -> Refusal {
-        match self.nearest {
-            Some((resource, short_by)) => Refusal::TooSmall { resource, short_by },
-            None if self.ports => Refusal::HostPort,
-            None => Refusal::NoInstanceType,
-        }
     }
 }

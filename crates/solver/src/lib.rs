@@ -9,6 +9,7 @@
 
 mod claim;
 mod min_values;
+mod misfit;
 mod node;
 mod options;
 mod pass;
@@ -19,7 +20,7 @@ mod template;
 mod topology;
 
 pub use options::{MinValuesPolicy, Options, Preferences, Reserved};
-pub use plan::{Placement, Plan, PlannedClaim, Refusal, RefusedBy, Unplaced, plan};
+pub use plan::{Criterion, NoType, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Unplaced, plan, plan_until};
 
 #[cfg(test)]
 mod tests;

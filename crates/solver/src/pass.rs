@@ -1,12 +1,12 @@
 //! One pass over the pending pods, in the specified order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::{PodId, PodPhase, PodView};
 use karpenter_model::pool::by_precedence;
 use karpenter_model::resources::{CPU, MEMORY};
-use karpenter_model::snapshot::Snapshot;
+use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
 use crate::claim::{OpenClaim, Rules};
 use crate::node::NodeSlot;
@@ -25,6 +25,8 @@ pub(crate) struct Pass<'a> {
     claims: Vec<OpenClaim<'a>>,
     topology: Topology<'a>,
     reservations: Reservations,
+    /// Names of nodes that are going away.
+    going: BTreeSet<&'a str>,
     some_pool_prefers_no_schedule: bool,
     placed: BTreeMap<PodId, Placement>,
     refused: BTreeMap<PodId, Vec<RefusedBy>>,
@@ -49,13 +51,14 @@ impl<'a> Pass<'a> {
             claims: Vec::new(),
             topology: Topology::new(snapshot, labels),
             reservations: Reservations::new(snapshot, labels),
+            going: snapshot.nodes.iter().filter(|node| node.is_going()).map(ExistingNode::name).collect(),
             placed: BTreeMap::new(),
             refused: BTreeMap::new(),
         }
     }
 
     /// SCH-90: a pod that fails goes to the end, until a full round has placed nobody.
-    pub(crate) fn run(mut self, snapshot: &'a Snapshot) -> Plan {
+    pub(crate) fn run(mut self, snapshot: &'a Snapshot, should_stop: &mut dyn FnMut() -> bool) -> Plan {
         let mut queue: VecDeque<&'a PodView> = in_order(snapshot);
         for pod in &queue {
             self.topology.register(&Trial::new(pod, self.options.preferences));
@@ -65,49 +68,54 @@ impl<'a> Pass<'a> {
             if tried_at.get(&pod.id) == Some(&queue.len()) {
                 break;
             }
-            if !self.attempt(pod) {
-                tried_at.insert(&pod.id, queue.len());
-                queue.push_back(pod);
+            match self.attempt(pod, should_stop) {
+                Attempt::Placed(placement) => {
+                    self.refused.remove(&pod.id);
+                    self.placed.insert(pod.id.clone(), placement);
+                }
+                Attempt::Failed(reasons) => {
+                    self.refused.insert(pod.id.clone(), reasons);
+                    tried_at.insert(&pod.id, queue.len());
+                    queue.push_back(pod);
+                }
+                Attempt::Stopped => break,
             }
         }
-        self.finish()
+        self.finish(snapshot)
     }
 
     /// SCH-92: try, relax one step, try again.
-    fn attempt(&mut self, pod: &'a PodView) -> bool {
+    fn attempt(&mut self, pod: &'a PodView, should_stop: &mut dyn FnMut() -> bool) -> Attempt {
         if let Some(why) = &pod.unplannable {
             // Whoever made the snapshot should have left it out; it must not be planned without what it asks for (Q7).
             let pools = self.templates.iter().map(|template| template.pool.name.clone());
             let refused = |pool| RefusedBy { pool, why: Refusal::Unreadable(why.clone()) };
-            self.refused.insert(pod.id.clone(), pools.map(refused).collect());
-            return false;
+            return Attempt::Failed(pools.map(refused).collect());
         }
         let mut trial = Trial::new(pod, self.options.preferences);
         loop {
-            match self.place(&trial) {
-                Ok(placement) => {
-                    self.refused.remove(&pod.id);
-                    self.placed.insert(pod.id.clone(), placement);
-                    return true;
-                }
-                Err(reasons) => {
-                    // Waiting for a reservation is not a reason to give up wishes (SCH-92, SCH-114).
-                    let deferred = reasons.iter().any(|refused| refused.why == Refusal::Reserved);
-                    if deferred || !trial.relax(self.some_pool_prefers_no_schedule) {
-                        self.refused.insert(pod.id.clone(), reasons);
-                        // The next attempt starts from all wishes again (SCH-91).
-                        self.topology.register(&Trial::new(pod, self.options.preferences));
-                        return false;
-                    }
-                    self.topology.register(&trial);
-                }
+            if should_stop() {
+                return Attempt::Stopped;
             }
+            let reasons = match self.place(&trial) {
+                Ok(placement) => return Attempt::Placed(placement),
+                Err(reasons) => reasons,
+            };
+            // Waiting for a reservation is not a reason to give up wishes (SCH-92, SCH-114).
+            let deferred = reasons.iter().any(|refused| refused.why == Refusal::Reserved);
+            if deferred || !trial.relax(self.some_pool_prefers_no_schedule) {
+                // The next attempt starts from all wishes again (SCH-91).
+                self.topology.register(&Trial::new(pod, self.options.preferences));
+                return Attempt::Failed(reasons);
+            }
+            self.topology.register(&trial);
         }
     }
 
     /// SCH-96: existing nodes, then claims with the fewest pods, then new ones by pool.
     fn place(&mut self, trial: &Trial<'_>) -> Result<Placement, Vec<RefusedBy>> {
-        for slot in &mut self.nodes {
+        let moves_freely = self.moves_freely(trial.pod);
+        for slot in self.nodes.iter_mut().filter(|slot| moves_freely || !slot.node.unsettled) {
             if let Some(requirements) = slot.try_add(trial, &self.topology) {
                 slot.commit(trial, requirements, &mut self.topology);
                 return Ok(Placement::Existing(slot.node.name().to_owned()));
@@ -123,6 +131,11 @@ impl<'a> Pass<'a> {
             }
         }
         self.open(trial)
+    }
+
+    /// The pod needs a place anyway: it waits for one, or its node is going (SCH-98).
+    fn moves_freely(&self, pod: &PodView) -> bool {
+        pod.phase == PodPhase::Pending || pod.node_name.as_ref().is_some_and(|name| self.going.contains(name.as_str()))
     }
 
     /// A new claim of the first pool that can.
@@ -151,7 +164,7 @@ impl<'a> Pass<'a> {
         Err(reasons)
     }
 
-    fn finish(self) -> Plan {
+    fn finish(self, snapshot: &Snapshot) -> Plan {
         let mut plan = Plan { placed: self.placed, ..Plan::default() };
         let mut numbers = BTreeMap::new();
         let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
@@ -172,8 +185,18 @@ impl<'a> Pass<'a> {
         });
         plan.unplaced.extend(self.refused.into_iter().map(|(pod, reasons)| Unplaced { pod, reasons }));
         plan.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+        let failed: BTreeSet<&PodId> = plan.unplaced.iter().map(|unplaced| &unplaced.pod).collect();
+        let known = |pod: &&PodId| failed.contains(*pod) || plan.placed.contains_key(*pod);
+        plan.untried = snapshot.pending.keys().filter(|pod| !known(pod)).cloned().collect();
         plan
     }
+}
+
+/// How an attempt to place a pod ends.
+enum Attempt {
+    Placed(Placement),
+    Failed(Vec<RefusedBy>),
+    Stopped,
 }
 
 /// SCH-89.

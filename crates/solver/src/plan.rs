@@ -9,12 +9,15 @@ use karpenter_model::pod::PodId;
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Incompatibility, Requirements};
-use karpenter_model::resources::Resources;
-use karpenter_model::snapshot::Snapshot;
+use karpenter_model::resources::{CPU, Resources};
+use karpenter_model::snapshot::{ExistingNode, Snapshot};
 use karpenter_model::taints::Taint;
 
 use crate::options::Options;
 use crate::pass::Pass;
+
+/// No machine has as many; somebody wrote `100M` for `100m`.
+const ABSURD_CPU: Quantity = Quantity::units(1_000_000);
 
 /// Where the pods of a pass go.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +28,64 @@ pub struct Plan {
     pub placed: BTreeMap<PodId, Placement>,
     /// Pods that have none, with what ruled out each pool.
     pub unplaced: Vec<Unplaced>,
+    /// Pods that the pass was stopped before, so that nothing is known about them (SCH-118).
+    pub untried: Vec<PodId>,
+}
+
+/// How many errors a summary names.
+const SUMMARY: usize = 5;
+
+impl Plan {
+    /// Pods by the pool whose node they go to, new or existing (SCH-119).
+    pub fn pods_by_pool(&self, snapshot: &Snapshot) -> BTreeMap<String, Vec<PodId>> {
+        let mut by_pool: BTreeMap<String, Vec<PodId>> = BTreeMap::new();
+        for (pod, placement) in &self.placed {
+            let pool = match placement {
+                Placement::New(index) => self.claims.get(*index).map(|claim| claim.pool.name.as_str()),
+                Placement::Existing(name) => existing(snapshot, name).and_then(ExistingNode::pool),
+            };
+            if let Some(pool) = pool {
+                by_pool.entry(pool.to_owned()).or_default().push(pod.clone());
+            }
+        }
+        by_pool
+    }
+
+    /// Pods by the existing NodeClaim that they go to.
+    pub fn pods_by_claim(&self, snapshot: &Snapshot) -> BTreeMap<String, Vec<PodId>> {
+        let mut by_claim: BTreeMap<String, Vec<PodId>> = BTreeMap::new();
+        for (pod, placement) in &self.placed {
+            let Placement::Existing(name) = placement else { continue };
+            if let Some(claim) = existing(snapshot, name).and_then(|node| node.claim.as_ref()) {
+                by_claim.entry(claim.name.clone()).or_default().push(pod.clone());
+            }
+        }
+        by_claim
+    }
+
+    /// Nobody who runs today would be left without a node: only pods that wait anyway failed.
+    pub fn all_running_pods_placed(&self, snapshot: &Snapshot) -> bool {
+        let waits = |pod: &PodId| snapshot.pending.get(pod).is_some_and(|pod| pod.is_provisionable());
+        let failed = self.unplaced.iter().map(|unplaced| &unplaced.pod);
+        failed.chain(&self.untried).all(waits)
+    }
+
+    /// Who failed and why, in a line that does not grow with the number of pods.
+    pub fn summary(&self) -> String {
+        let text = |unplaced: &Unplaced| {
+            let reasons = unplaced.reasons.iter().map(|refused| format!("{}: {}", refused.pool, refused.why));
+            format!("{} ({})", unplaced.pod, reasons.collect::<Vec<_>>().join("; "))
+        };
+        let mut lines: Vec<String> = self.unplaced.iter().take(SUMMARY).map(text).collect();
+        if self.unplaced.len() > SUMMARY {
+            lines.push(format!("and {} others", self.unplaced.len() - SUMMARY));
+        }
+        lines.join(", ")
+    }
+}
+
+fn existing<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a ExistingNode> {
+    snapshot.nodes.iter().find(|node| node.name() == name)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +136,10 @@ pub struct RefusedBy {
 pub enum Refusal {
     Taint(Taint),
     Requirements(Vec<Incompatibility>),
-    /// No type passes the requirements with an offering to be had.
+    /// The pool itself has no type with an offering to be had.
     NoInstanceType,
+    /// Types there are, but none passes.
+    NoType(Box<NoType>),
     /// The type that comes closest lacks this much of a resource.
     TooSmall {
         resource: String,
@@ -108,6 +171,49 @@ pub enum Refusal {
     MinValues(Vec<String>),
 }
 
+/// What a type must do for a claim (SCH-105).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Criterion {
+    Requirements,
+    Resources,
+    Offering,
+}
+
+/// Why no type of a pool passes (SCH-107).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoType {
+    /// Criteria that no type meets.
+    pub unmet: Vec<Criterion>,
+    /// Each of them is met by some type, but no type meets them all.
+    pub together: bool,
+    /// Without what only a pass pretends.
+    pub requirements: Requirements,
+    /// What the pods and the DaemonSets ask for in all; DaemonSets may differ between types.
+    pub least: Resources,
+    pub most: Resources,
+}
+
+impl std::fmt::Display for NoType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let phrase = |criterion: &Criterion| match criterion {
+            Criterion::Requirements => "met the requirements",
+            Criterion::Resources => "had enough resources",
+            Criterion::Offering => "had an offering to be had",
+        };
+        let phrases: Vec<&str> = self.unmet.iter().map(phrase).collect();
+        let (word, last) = if self.together { (" and ", "") } else { (", none ", "none ") };
+        write!(f, "no instance type passes: {last}{}", phrases.join(word))?;
+        if self.together {
+            f.write_str(" at once")?;
+        }
+        write!(f, " (requirements: {}; requests: {}", self.requirements, self.least)?;
+        if self.least != self.most {
+            write!(f, " to {}", self.most)?;
+        }
+        f.write_str(")")
+    }
+}
+
 fn joined(all: &[Incompatibility]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -118,8 +224,13 @@ impl std::fmt::Display for Refusal {
             Self::Taint(taint) => write!(f, "did not tolerate taint {taint}"),
             Self::Requirements(all) => write!(f, "incompatible requirements, {}", joined(all)),
             Self::NoInstanceType => write!(f, "no available instance type meets the requirements"),
+            Self::NoType(why) => why.fmt(f),
             Self::TooSmall { resource, short_by } => {
-                write!(f, "no instance type has enough {resource}, the largest lacks {short_by}")
+                write!(f, "no instance type has enough {resource}, the largest lacks {short_by}")?;
+                if resource == CPU && *short_by >= ABSURD_CPU {
+                    f.write_str(" (was m meant instead of M?)")?;
+                }
+                Ok(())
             }
             Self::Reserved => write!(f, "reserved capacity is taken by other nodes of this pass, waiting for the next"),
             Self::ReservationsFull => write!(f, "all reservations are full"),
@@ -140,5 +251,15 @@ impl std::fmt::Display for Refusal {
 
 /// Plans all pending pods of the snapshot.
 pub fn plan(snapshot: &Snapshot, rules: &LabelRules, options: &Options) -> Plan {
-    Pass::new(snapshot, rules, options).run(snapshot)
+    plan_until(snapshot, rules, options, &mut || false)
+}
+
+/// Plans until `should_stop` says so; it is asked before each try of each pod. What has a place by then keeps it.
+pub fn plan_until(
+    snapshot: &Snapshot,
+    rules: &LabelRules,
+    options: &Options,
+    should_stop: &mut dyn FnMut() -> bool,
+) -> Plan {
+    Pass::new(snapshot, rules, options).run(snapshot, should_stop)
 }

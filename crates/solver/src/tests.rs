@@ -19,6 +19,7 @@ mod ports;
 mod preferences;
 mod reserved;
 mod resources;
+mod results;
 mod spread;
 mod taints;
 mod volumes;
