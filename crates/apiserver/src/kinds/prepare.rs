@@ -25,7 +25,18 @@ pub(crate) fn prepare_create(kind: &ResourceType, object: &mut Value) {
         ("", "Node") | ("apiextensions.k8s.io", _) => None,
         ("", "Pod") => {
             let qos = pods::qos_class(&object["spec"]);
-            Some(json!({"phase": "Pending", "qosClass": qos}))
+            let mut status = json!({"phase": "Pending", "qosClass": qos});
+            if object["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+                status["conditions"] = json!([{
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "lastProbeTime": null,
+                    "lastTransitionTime": object["metadata"]["creationTimestamp"],
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }]);
+            }
+            Some(status)
         }
         ("", "Namespace") => {
             if let Some(spec) = map_at(object, &["spec"]) {

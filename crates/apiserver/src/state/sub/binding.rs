@@ -74,15 +74,12 @@ fn copy_annotations(binding: &Value, pod: &mut Value) {
 }
 
 fn set_scheduled(pod: &mut Value, now: &str) {
-    let observed = pod["metadata"]["generation"].clone();
     let Some(status) = map_at(pod, &["status"]) else { return };
+    // The room that was kept for the pod is taken.
+    status.remove("nominatedNodeName");
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Value::Array(list) = conditions else { return };
-    let mut condition =
-        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
-    if !observed.is_null() {
-        condition["observedGeneration"] = observed;
-    }
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     match list.iter_mut().find(|c| c["type"] == "PodScheduled") {
         Some(old) => *old = condition,
         None => list.push(condition),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
-use karpenter_platform::SystemClock;
+use karpenter_platform::{Clock as _, SystemClock, TokioClock};
 use karpenter_sim::scheduler::Scheduler;
 use karpenter_testkit::ControlPlane;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Bindings, conditions and events are the same, also after waiting, gates, priorities and volumes.
+/// Bindings, conditions and events are the same, also after waiting, gates, priorities and volumes; and once more on
+/// virtual time, on the API in the process.
 #[tokio::test]
 async fn the_actor_writes_what_kube_scheduler_writes() {
     let (theirs, ours) = tokio::join!(
@@ -37,6 +38,44 @@ async fn the_actor_writes_what_kube_scheduler_writes() {
     );
     assert!(theirs.len() > 15, "{theirs:#?}");
     assert_eq!(ours, theirs);
+    let embedded = std::thread::spawn(on_virtual_time).join().unwrap();
+    assert_eq!(embedded.told, theirs);
+}
+
+/// A run must be repeatable: everything that anybody wrote is the same, to the byte.
+#[test]
+fn two_runs_write_the_same() {
+    let first = on_virtual_time();
+    assert!(first.objects.len() > 10);
+    assert_eq!(on_virtual_time().objects, first.objects);
+}
+
+struct Embedded {
+    told: Vec<String>,
+    objects: Vec<String>,
+}
+
+fn on_virtual_time() -> Embedded {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let clock = Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+        let of_api = Arc::clone(&clock);
+        let api = karpenter_apiserver::Api::new(karpenter_apiserver::Options {
+            clock: Arc::new(move || of_api.now()),
+            requests_per_instant: Some(1000),
+            ..karpenter_apiserver::Options::default()
+        });
+        let client = Client::new(api, "default");
+        let running = tokio::spawn(Scheduler::new(client.clone(), clock).run());
+        let told = story(client.clone()).await;
+        running.abort();
+        let mut objects = Vec::new();
+        for path in ["/api/v1/pods", "/api/v1/events", "/api/v1/persistentvolumes"] {
+            let request = kube::core::Request::new(path).list(&ListParams::default()).unwrap();
+            objects.extend(client.request_text(request).await.unwrap().split("},{").map(str::to_owned));
+        }
+        Embedded { told, objects }
+    })
 }
 
 async fn story(client: Client) -> Vec<String> {
@@ -45,6 +84,8 @@ async fn story(client: Client) -> Vec<String> {
     for (name, value) in [("low", 1), ("high", 1000)] {
         t.make::<PriorityClass>(json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"})).await;
     }
+
+    t.make::<PriorityClass>(json!({"metadata": {"name": "urgent"}, "value": 5000})).await;
 
     t.place("too-early", json!({})).await;
     t.settles("too-early").await;
@@ -82,7 +123,6 @@ async fn story(client: Client) -> Vec<String> {
     t.volumes().await;
 
     // Others make room; nobody plays their kubelet but the test.
-    t.make::<PriorityClass>(json!({"metadata": {"name": "urgent"}, "value": 5000})).await;
     let mut urgent = cpu("800m");
     urgent["priorityClassName"] = json!("urgent");
     t.place("urgent", urgent).await;
