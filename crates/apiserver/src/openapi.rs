@@ -7,6 +7,7 @@
 mod custom;
 mod paths;
 pub(crate) mod recorded;
+pub(crate) mod v2;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 
 use self::recorded::recorded;
+pub use self::v2::v2_document;
 use crate::resource::{Registry, ResourceType};
 
 const REFERENCE: &str = "#/components/schemas/";

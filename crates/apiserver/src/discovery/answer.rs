@@ -15,11 +15,14 @@ pub struct Answer {
     pub content_type: &'static str,
     /// Besides the content type.
     pub headers: Vec<(&'static str, String)>,
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+/// OpenAPI v2 in the binary form: as it is asked for, and as it is named in the answer.
+const BINARY: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const BINARY_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The answer to a path of discovery, health or OpenAPI; `None` when the path is about a resource, or about nothing.
@@ -40,7 +43,11 @@ pub fn answer(path: &str, query: &str, accept: &str, registry: &Registry, crds: 
         ["apis", group, version] => {
             Some(api_resources(registry, group, version).map_or_else(missing, |list| json(&list)))
         }
-        ["openapi", "v2"] => Some(Answer { status: 406, content_type: TEXT, headers: Vec::new(), body: String::new() }),
+        ["openapi", "v2"] if accept.contains(BINARY) => {
+            let body = openapi::v2::encode(&openapi::v2_document(registry, crds));
+            Some(Answer { content_type: BINARY_ANSWER, body, ..text(200, "") })
+        }
+        ["openapi", "v2"] => Some(json(&openapi::v2_document(registry, crds))),
         ["openapi", "v3"] => Some(json(&openapi::v3_index(registry, crds))),
         ["openapi", "v3", "api", version] => Some(document(path, query, registry, crds, "", version)),
         ["openapi", "v3", "apis", group, version] => Some(document(path, query, registry, crds, group, version)),
@@ -56,11 +63,11 @@ pub(crate) fn missing() -> Answer {
 }
 
 fn json(body: &Value) -> Answer {
-    Answer { status: 200, content_type: JSON, headers: Vec::new(), body: body.to_string() }
+    Answer { status: 200, content_type: JSON, headers: Vec::new(), body: body.to_string().into_bytes() }
 }
 
 fn text(status: u16, body: &str) -> Answer {
-    Answer { status, content_type: TEXT, headers: Vec::new(), body: body.to_owned() }
+    Answer { status, content_type: TEXT, headers: Vec::new(), body: body.as_bytes().to_vec() }
 }
 
 fn all(registry: &Registry, root: Root) -> Answer {
@@ -96,7 +103,7 @@ fn document(path: &str, query: &str, registry: &Registry, crds: &[Arc<Value>], g
     let asked = query.split('&').find_map(|part| part.strip_prefix("hash="));
     if asked.is_some_and(|asked| asked != hash) {
         headers.push(("location", format!("{path}?hash={hash}")));
-        return Answer { status: 301, content_type: JSON, headers, body: String::new() };
+        return Answer { status: 301, content_type: JSON, headers, body: Vec::new() };
     }
     if asked.is_some() {
         // What is under this address never changes, so clients may keep it.

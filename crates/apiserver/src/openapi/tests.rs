@@ -81,3 +81,26 @@ fn the_address_of_a_document_changes_with_its_definition() {
     let url = before["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
     assert!(url.starts_with("/openapi/v3/api/v1?hash=") && url.len() == 24 + 128, "{url}");
 }
+
+#[test]
+fn the_older_document_says_the_same_more_simply() {
+    let (registry, crds) = widgets();
+    let document = v2_document(&registry, &crds);
+    let definitions = &document["definitions"];
+    let pod = &definitions["io.k8s.api.core.v1.Pod"];
+    assert_eq!(pod["properties"]["spec"]["$ref"], "#/definitions/io.k8s.api.core.v1.PodSpec");
+    // Recorded from kube-apiserver 1.35.4.
+    let either = &definitions["io.k8s.apimachinery.pkg.util.intstr.IntOrString"];
+    assert_eq!((&either["type"], &either["format"]), (&json!("string"), &json!("int-or-string")));
+    assert_eq!(definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"], "string");
+    assert_eq!(definitions["com.example.v1.Widget"]["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
+    assert!(!document.to_string().contains("#/components/schemas"));
+    let packed = v2::encode(&json!({
+        "swagger": "2.0", "info": {"title": "a", "version": "b"},
+        "definitions": {"x": {"type": "object", "x-kubernetes-y": [1], "properties": {"p": {"$ref": "r"}}}},
+    }));
+    let want = b"\x0a\x032.0\x12\x06\x0a\x01a\x12\x01b\x42\x00\x4a\x39\x0a\x37\x0a\x01x\x12\x32\
+        \xb2\x01\x08\x0a\x06object\xca\x01\x0a\x0a\x08\x0a\x01p\x12\x03\x0a\x01r\
+        \xfa\x01\x17\x0a\x0ex-kubernetes-y\x12\x05\x12\x03[1]";
+    assert_eq!(packed, want);
+}

@@ -90,7 +90,9 @@ impl State {
             return Ok(Answer::Object { code: 201, value, warnings: decoded.warnings });
         };
         check_identity(call, &decoded.object)?;
-        let value = self.change(call, &live, decoded.object, Some(managed))?;
+        let mut object = decoded.object;
+        keep_last_applied(call, &config, &mut object);
+        let value = self.change(call, &live, object, Some(managed))?;
         Ok(Answer::Object { code: 200, value, warnings: decoded.warnings })
     }
 
@@ -196,6 +198,20 @@ fn undeclared(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>)
         }
         _ => {}
     }
+}
+
+/// What kubectl applied before the server did the applying is noted on the object; the server keeps the note in step, so that
+/// kubectl can go back.
+fn keep_last_applied(call: &Call, config: &Value, object: &mut Value) {
+    const NOTE: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    if call.query.get("fieldManager") != Some("kubectl") || object["metadata"]["annotations"].get(NOTE).is_none() {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
+        annotations.remove(NOTE);
+    }
+    object["metadata"]["annotations"][NOTE] = json!(format!("{config}\n"));
 }
 
 fn unsupported_media(call: &Call) -> Failure {

@@ -22,6 +22,7 @@ mod owners;
 mod patch;
 mod requests;
 mod selectors;
+mod smoke;
 mod strategic;
 mod subresources;
 mod tables;
