@@ -65,15 +65,7 @@ pub fn allowed(policy: &Policy<'_>, user: &User, request: &Request) -> Decision 
         return Decision::Allowed { reason: String::new() };
     }
     let mut missing = Vec::new();
-    let of_cluster = policy.cluster_role_bindings.iter().map(|binding| (binding, ""));
-    let namespace = request.namespace();
-    let of_namespace = policy
-        .role_bindings
-        .iter()
-        .filter(|binding| !namespace.is_empty() && binding["metadata"]["namespace"] == namespace)
-        .map(|binding| (binding, namespace));
-    for (binding, scope) in of_cluster.chain(of_namespace) {
-        let Some(subject) = list(&binding["subjects"]).iter().find(|s| applies(s, user, scope)) else { continue };
+    for (binding, scope, subject) in bindings(policy, user, request.namespace()) {
         match rules(policy, &binding["roleRef"], scope) {
             None => missing.push(not_found(&binding["roleRef"])),
             Some(rules) if rules.iter().any(|rule| covers(rule, request)) => {
@@ -82,11 +74,7 @@ pub fn allowed(policy: &Policy<'_>, user: &User, request: &Request) -> Decision 
             Some(_) => {}
         }
     }
-    let reason = match missing.as_slice() {
-        [] => String::new(),
-        [one] => format!("RBAC: {one}"),
-        many => format!("RBAC: [{}]", many.join(", ")),
-    };
+    let reason = if missing.is_empty() { String::new() } else { format!("RBAC: {}", together(&missing)) };
     Decision::Denied { reason }
 }
 
@@ -146,6 +134,66 @@ pub fn review(policy: &Policy<'_>, asking: &User, review: &Value) -> Value {
         Decision::Denied { reason } => (false, reason),
     };
     if reason.is_empty() { json!({"allowed": allowed}) } else { json!({"allowed": allowed, "reason": reason}) }
+}
+
+/// Answers a `SelfSubjectRulesReview`, which `kubectl auth can-i --list` asks: gives its `status`.
+pub fn rules_review(policy: &Policy<'_>, user: &User, namespace: &str) -> Value {
+    let mut all = Vec::new();
+    if user.is_master() {
+        all.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        all.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+    if user.groups.iter().any(|group| group == "system:authenticated") {
+        let reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
+        all.push(json!({"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": reviews}));
+        all.push(
+            json!({"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]}),
+        );
+        let paths = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz"];
+        let paths: Vec<_> = paths.into_iter().chain(["/version", "/version/"]).collect();
+        all.push(json!({"verbs": ["get"], "nonResourceURLs": paths}));
+    }
+    let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    all.push(json!({"verbs": ["get"], "nonResourceURLs": public}));
+    let mut missing = Vec::new();
+    for (binding, scope, _) in bindings(policy, user, namespace) {
+        match rules(policy, &binding["roleRef"], scope) {
+            None => missing.push(not_found(&binding["roleRef"])),
+            Some(rules) => all.extend(rules.into_iter().cloned()),
+        }
+    }
+    let (paths, resources): (Vec<_>, Vec<_>) = all.into_iter().partition(|rule| rule.get("nonResourceURLs").is_some());
+    let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
+    if !missing.is_empty() {
+        status["evaluationError"] = json!(together(&missing));
+    }
+    status
+}
+
+/// The bindings that concern the user, with the namespace they are good for (empty: all) and the subject that names the user.
+fn bindings<'a>(
+    policy: &Policy<'a>,
+    user: &'a User,
+    namespace: &'a str,
+) -> impl Iterator<Item = (&'a Arc<Value>, &'a str, &'a Value)> {
+    let of_cluster = policy.cluster_role_bindings.iter().map(|binding| (binding, ""));
+    let of_namespace = policy
+        .role_bindings
+        .iter()
+        .filter(move |binding| !namespace.is_empty() && binding["metadata"]["namespace"] == namespace)
+        .map(move |binding| (binding, namespace));
+    of_cluster.chain(of_namespace).filter_map(|(binding, scope)| {
+        let subject = list(&binding["subjects"]).iter().find(|s| applies(s, user, scope))?;
+        Some((binding, scope, subject))
+    })
+}
+
+/// Several errors as the server puts them into one.
+fn together(errors: &[String]) -> String {
+    match errors {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
 }
 
 impl Request {

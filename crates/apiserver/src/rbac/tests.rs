@@ -193,3 +193,20 @@ fn requests_tell_whose_they_are() {
         r#"users "bob" is forbidden: User "jim" cannot impersonate resource "users" in API group "" at the cluster scope"#
     );
 }
+
+/// The order and the built-in rules are recorded from kube-apiserver 1.35.4.
+#[test]
+fn rules_can_be_listed() {
+    let stored = stored();
+    let rules = rules_review(&stored.policy(), &User::service_account("a", "karpenter"), "a");
+    let resources: Vec<_> = list(&rules["resourceRules"]).iter().map(|rule| &rule["resources"]).collect();
+    assert_eq!(
+        json!(resources),
+        json!([["selfsubjectaccessreviews", "selfsubjectrulesreviews"], ["selfsubjectreviews"], ["leases"]])
+    );
+    assert_eq!(list(&rules["nonResourceRules"]).len(), 2);
+    assert_eq!(rules["evaluationError"], Value::Null);
+    let rules = rules_review(&stored.policy(), &User::named("eve"), "b");
+    assert_eq!(rules["evaluationError"], "clusterrole.rbac.authorization.k8s.io \"nopes\" not found");
+    assert_eq!(rules_review(&stored.policy(), &User::admin(), "")["resourceRules"][0]["verbs"], json!(["*"]));
+}
