@@ -104,3 +104,10 @@ fn the_older_document_says_the_same_more_simply() {
         \xfa\x01\x17\x0a\x0ex-kubernetes-y\x12\x05\x12\x03[1]";
     assert_eq!(packed, want);
 }
+
+#[test]
+fn what_is_recorded_is_of_the_release_that_tests_run() {
+    let module = include_str!("../../../../tools/kubernetes/go.mod");
+    let version = recorded().git_version();
+    assert!(module.contains(&format!("k8s.io/kubernetes {version}\n")), "{version} is recorded: see openapi/README.md");
+}
