@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, Response, header, request::Parts};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use jiff::Timestamp;
@@ -240,6 +240,9 @@ impl Api {
         };
         let call = match self.understand(&parts, &path, query) {
             Ok(call) => call,
+            Err(failure) if parts.method == Method::HEAD => {
+                return Ok(respond::response(failure.code, "application/json", respond::full(Bytes::new())));
+            }
             Err(failure) => return Ok(respond::failure(&failure)),
         };
         if let Some(refused) = self.guarded(&call).await {
@@ -350,13 +353,18 @@ impl Api {
         };
         let subresource = path.subresource.clone().unwrap_or_default();
         let verb = Verb::of(&parts.method, path, &query);
+        if parts.method == Method::HEAD {
+            return Err(Failure::method_not_allowed());
+        }
         let in_scope = match (&path.namespace, kind.namespaced) {
             (Some(_), namespaced) => namespaced,
             (None, true) => path.name.is_none(),
             (None, false) => true,
         };
         if !in_scope || (!subresource.is_empty() && kind.subresource(&subresource).is_none()) {
-            return Err(Failure::unknown_resource());
+            let of_object = kind.crd && in_scope && matches!(subresource.as_str(), "status" | "scale");
+            let name = path.name.as_deref().unwrap_or_default();
+            return Err(if of_object { Failure::not_found(&kind, name) } else { Failure::unknown_resource() });
         }
         let allowed = if subresource.is_empty() {
             &kind.verbs
@@ -392,7 +400,11 @@ impl Api {
         faults: &[Fault],
     ) -> Response<Body> {
         let media = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let media_type = media.split(';').next().unwrap_or_default().trim().to_owned();
+        let mut media_type = media.split(';').next().unwrap_or_default().trim().to_owned();
+        if media_type.is_empty() && !media.is_empty() {
+            // Said, but not understood.
+            media_type = media.to_owned();
+        }
         call.content = Content { media_type, bytes };
         call.now = (self.inner.options.clock)();
         let mut state = lock(&self.inner.state);
@@ -413,8 +425,10 @@ impl Api {
                 response
             }
             Ok(Answer::Stored(entry)) => {
-                let bytes = if view.form == Form::Whole && entry.is_in(&call.kind) {
-                    entry.encoded().clone()
+                let bytes = if view.form == Form::Whole && entry.is_plain(&call.kind) {
+                    let mut out = BytesMut::with_capacity(entry.encoded().len() + 64);
+                    entry.json(&call.kind, &mut out);
+                    out.freeze()
                 } else {
                     respond::object(&call.kind, &entry.requested(&call.kind), view, now)
                 };

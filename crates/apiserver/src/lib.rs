@@ -7,6 +7,7 @@ pub mod discovery;
 mod faults;
 mod fields;
 mod guard;
+mod json;
 mod kinds;
 mod names;
 pub mod openapi;

@@ -28,7 +28,7 @@ fn too_long(max: usize) -> String {
 pub(crate) fn subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
-        problems.push(too_long(253));
+        problems.push("must be no more than 253 characters".to_owned());
     }
     if !name.split('.').all(is_label) {
         problems.push(SUBDOMAIN.to_owned());
@@ -42,7 +42,8 @@ pub(crate) fn label(name: &str) -> Vec<String> {
         problems.push(too_long(63));
     }
     if !is_label(name) {
-        problems.push(LABEL.to_owned());
+        let dots = name.len() <= 63 && name.split('.').all(is_label);
+        problems.push(if dots { "must not contain dots".to_owned() } else { LABEL.to_owned() });
     }
     problems
 }
@@ -78,7 +79,7 @@ pub(crate) fn label_key(key: &str) -> Vec<String> {
                 return problems.into_iter().map(|p| format!("prefix part {p}")).collect();
             }
             if name.contains('/') {
-                return vec![QUALIFIED.replace("a valid label key", "a qualified name")];
+                return vec![QUALIFIED.to_owned()];
             }
             name
         }

@@ -75,6 +75,8 @@ pub(crate) struct ResourcePath {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// The old way to say that a list or object is to be watched.
+    pub(crate) watched: bool,
 }
 
 impl Target {
@@ -89,6 +91,10 @@ impl Target {
         if rest.is_empty() {
             return Self::GroupVersion { group: group.to_owned(), version: version.to_owned() };
         }
+        let (watched, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            _ => (false, rest),
+        };
         let (namespace, rest) = match rest {
             // `namespaces/NAME/status` is a subresource, not a kind.
             ["namespaces", _, "status" | "finalize"] => (None, rest),
@@ -110,6 +116,7 @@ impl Target {
             namespace,
             name: owned(1),
             subresource: owned(2),
+            watched,
         })
     }
 }
@@ -149,7 +156,7 @@ impl Verb {
     pub(crate) fn of(method: &Method, path: &ResourcePath, query: &Query) -> Option<Self> {
         let named = path.name.is_some();
         Some(match method.as_str() {
-            "GET" | "HEAD" if query.flag("watch") && path.subresource.is_none() => Self::Watch,
+            "GET" | "HEAD" if (query.flag("watch") || path.watched) && path.subresource.is_none() => Self::Watch,
             "GET" | "HEAD" if named => Self::Get,
             "GET" | "HEAD" => Self::List,
             // Subresources are created under a name, objects are not.

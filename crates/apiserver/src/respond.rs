@@ -28,6 +28,7 @@ pub(crate) fn response(code: u16, content_type: &'static str, body: Body) -> Res
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }
 
@@ -92,6 +93,16 @@ pub(crate) fn list(kind: &ResourceType, answer: &ListAnswer, view: View, now: Ti
     }
 }
 
+/// Items of lists of built-in kinds do not say what they are.
+fn without_type(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Value::Object(map) = &mut value {
+        map.remove("apiVersion");
+        map.remove("kind");
+    }
+    value
+}
+
 /// Put together from the items' own JSON, which is written once and kept.
 fn whole_list(kind: &ResourceType, answer: &ListAnswer, metadata: &Value) -> Bytes {
     let head = format!(
@@ -105,10 +116,10 @@ fn whole_list(kind: &ResourceType, answer: &ListAnswer, metadata: &Value) -> Byt
         if i > 0 {
             out.put_u8(b',');
         }
-        if entry.is_in(kind) {
-            out.put_slice(entry.encoded());
-        } else {
-            out.put_slice(&encode(&entry.requested(kind)));
+        match (kind.crd, entry.is_plain(kind)) {
+            (true, _) => entry.json(kind, &mut out),
+            (false, true) => out.put_slice(entry.encoded()),
+            (false, false) => out.put_slice(&encode(&without_type(&entry.requested(kind)))),
         }
     }
     out.put_slice(b"]}");

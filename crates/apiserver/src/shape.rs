@@ -24,6 +24,8 @@ pub(crate) struct Node {
     /// Written and owned as a whole.
     pub(crate) atomic: bool,
     pub(crate) list: ListKind,
+    /// The type in the real server's source, for messages; empty for custom resources.
+    pub(crate) go: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +126,7 @@ pub(crate) enum Form {
 
 impl Node {
     pub(crate) fn new(kind: NodeKind) -> Self {
-        Self { kind, fields: BTreeMap::new(), element: None, atomic: false, list: ListKind::Atomic }
+        Self { kind, fields: BTreeMap::new(), element: None, atomic: false, list: ListKind::Atomic, go: String::new() }
     }
 }
 

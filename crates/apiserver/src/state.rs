@@ -9,6 +9,7 @@ mod events;
 mod namespaces;
 mod patching;
 mod read;
+mod structural;
 mod sub;
 mod update;
 
@@ -82,6 +83,8 @@ pub(crate) struct State {
     /// The number of the last cluster IP that was given out.
     last_address: u32,
 }
+
+const MAX_MANAGER: usize = 128;
 
 /// Events live this long.
 const EVENT_LIFE_SECONDS: i64 = 3600;
@@ -184,8 +187,12 @@ impl Call {
         }
     }
 
-    /// Whether nothing is to be written.
+    /// Whether nothing is to be written. Also checks what all writes may say of themselves.
     pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
+        if self.query.get("fieldManager").is_some_and(|manager| manager.len() > MAX_MANAGER) {
+            let cause = Cause::too_long("fieldManager", MAX_MANAGER);
+            return Err(Failure::invalid_options(self.options_kind(), cause));
+        }
         let values: Vec<&str> = self.query.all("dryRun").filter(|v| !v.is_empty()).collect();
         if let Some(wrong) = values.iter().find(|v| **v != "All") {
             let cause = Cause::unsupported("dryRun", &json!([wrong]), &["All"]);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes, BytesMut};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -30,9 +30,26 @@ impl Entry {
         Arc::new(Self { value: Arc::new(value), revision, written, encoded: OnceLock::new() })
     }
 
-    /// The object as JSON.
+    /// The object as JSON without `apiVersion` and `kind`: items of a list of built-in kinds have none, and custom resources
+    /// are shown in several versions.
     pub(crate) fn encoded(&self) -> &Bytes {
-        self.encoded.get_or_init(|| encode(&self.value))
+        self.encoded.get_or_init(|| {
+            let fields = self.value.as_object().into_iter().flatten();
+            let typed = |name: &str| name == "apiVersion" || name == "kind";
+            let rest: BTreeMap<&String, &Value> = fields.filter(|(name, _)| !typed(name)).collect();
+            serde_json::to_vec(&rest).unwrap_or_default().into()
+        })
+    }
+
+    /// The object as JSON in a version, unless it has another form there.
+    pub(crate) fn json(&self, kind: &crate::resource::ResourceType, out: &mut BytesMut) {
+        let rest = self.encoded();
+        let head = format!("{{\"kind\":{:?},\"apiVersion\":{:?}", kind.kind, kind.api_version());
+        out.put_slice(head.as_bytes());
+        if rest.len() > 2 {
+            out.put_u8(b',');
+        }
+        out.put_slice(rest.get(1..).unwrap_or_default());
     }
 }
 
@@ -169,19 +186,8 @@ impl Store {
 
     /// Removes an object; the entry that is returned shows it as the deletion's event does.
     pub(crate) fn remove(&mut self, kind: &GroupKind, key: &str, at: Timestamp) -> Option<Arc<Entry>> {
-        let last = Arc::clone(self.get(kind, key)?);
-        self.remove_showing(kind, key, (*last.value).clone(), at)
-    }
-
-    /// As [`Store::remove`], with a last state that was never stored, such as one without its finalizers.
-    pub(crate) fn remove_showing(
-        &mut self,
-        kind: &GroupKind,
-        key: &str,
-        mut value: Value,
-        at: Timestamp,
-    ) -> Option<Arc<Entry>> {
         let old = self.table_mut(kind).set(key, None)?;
+        let mut value = (*old.value).clone();
         self.revision += 1;
         let revision = self.revision;
         value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
@@ -236,6 +242,15 @@ impl Store {
         }
         if let Some(at) = at {
             table.written.insert((at.as_second(), key.to_owned()));
+        }
+    }
+
+    /// Says that nothing is remembered of a kind from before now.
+    pub(crate) fn begin(&mut self, kind: &GroupKind) {
+        let revision = self.revision;
+        let table = self.table_mut(kind);
+        if table.log.is_empty() {
+            table.forgotten = revision;
         }
     }
 

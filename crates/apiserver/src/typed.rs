@@ -78,14 +78,15 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
 
 /// Brings a value into the form of its type. `name` is the kind, for messages.
 pub(crate) fn normalise(shape: &Shape, value: &mut Value, name: &str) -> Findings {
-    let mut walk = Walk { findings: Findings::default(), name, fill: Fill::All };
+    let mut walk = Walk { findings: Findings::default(), owner: name.to_owned(), fields: Vec::new(), fill: Fill::All };
     walk.value(shape, value, &mut Vec::new());
     walk.findings
 }
 
 /// Only takes out what is unknown: for `metadata` of custom resources.
-pub(crate) fn normalise_metadata(value: &mut Value, kind: &str) -> Findings {
-    let mut walk = Walk { findings: Findings::default(), name: kind, fill: Fill::Nothing };
+pub(crate) fn normalise_metadata(value: &mut Value) -> Findings {
+    let owner = "ObjectMeta".to_owned();
+    let mut walk = Walk { findings: Findings::default(), owner, fields: Vec::new(), fill: Fill::Nothing };
     walk.value(&crate::shape::metadata(), value, &mut vec!["metadata".to_owned()]);
     walk.findings
 }
@@ -117,13 +118,15 @@ enum Fill {
     Nothing,
 }
 
-struct Walk<'a> {
+struct Walk {
     findings: Findings,
-    name: &'a str,
+    /// The Go struct that has the field, and the fields on the way to it, for messages.
+    owner: String,
+    fields: Vec<String>,
     fill: Fill,
 }
 
-impl Walk<'_> {
+impl Walk {
     fn value(&mut self, shape: &Shape, value: &mut Value, path: &mut Vec<String>) {
         let node = shape.node();
         match (node.kind, &mut *value) {
@@ -158,14 +161,15 @@ impl Walk<'_> {
             },
             (NodeKind::Quantity, Value::Number(number)) => match quantity::canonical(&number.to_string()) {
                 Some(canonical) => *value = Value::String(canonical),
-                None => self.mismatch(value, node, path),
+                None => self.mismatch(value, node),
             },
             (NodeKind::Integer, Value::Number(n)) => {
                 if n.as_i64().is_none() && n.as_u64().is_none() {
                     self.wrong(format!(
-                        "json: cannot unmarshal number {n} into Go struct field {}.{} of type int32",
-                        self.name,
-                        text_of(path)
+                        "json: cannot unmarshal number {n} into Go struct field {}.{} of type {}",
+                        self.owner,
+                        self.fields.join("."),
+                        node.go
                     ));
                 }
             }
@@ -176,7 +180,7 @@ impl Walk<'_> {
                     ));
                 }
             }
-            _ => self.mismatch(value, node, path),
+            _ => self.mismatch(value, node),
         }
     }
 
@@ -194,7 +198,13 @@ impl Walk<'_> {
             };
             let Some(value) = map.get_mut(&name) else { continue };
             path.push(name.clone());
+            let owner = struct_name(node).map(|name| std::mem::replace(&mut self.owner, name));
+            self.fields.push(name.clone());
             self.value(&field.shape, value, path);
+            self.fields.pop();
+            if let Some(owner) = owner {
+                self.owner = owner;
+            }
             path.pop();
             if omitted(&name, field.shape.node().kind, value, field.default.is_some() || field.required) {
                 map.remove(&name);
@@ -220,27 +230,24 @@ impl Walk<'_> {
         }
     }
 
-    fn mismatch(&mut self, value: &Value, node: &Node, path: &[String]) {
-        let wanted = match node.kind {
-            NodeKind::String | NodeKind::IntOrString | NodeKind::Quantity => "string",
-            NodeKind::Integer => "int32",
-            NodeKind::Number => "float64",
-            NodeKind::Boolean => "bool",
-            NodeKind::Time | NodeKind::MicroTime => "v1.Time",
-            NodeKind::List => "[]string",
-            NodeKind::Struct | NodeKind::Map | NodeKind::Any => "map[string]string",
-        };
+    fn mismatch(&mut self, value: &Value, node: &Node) {
         self.wrong(format!(
-            "json: cannot unmarshal {} into Go struct field {}.{} of type {wanted}",
+            "json: cannot unmarshal {} into Go struct field {}.{} of type {}",
             json_type(value),
-            self.name,
-            text_of(path)
+            self.owner,
+            self.fields.join("."),
+            node.go
         ));
     }
 
     fn wrong(&mut self, message: String) {
         self.findings.mismatch.get_or_insert(message);
     }
+}
+
+/// `PodSpec` of `v1.PodSpec`.
+fn struct_name(node: &Node) -> Option<String> {
+    node.go.split_once('.').map(|(_, name)| name.to_owned())
 }
 
 /// Whether Go's `omitempty` leaves the field out.

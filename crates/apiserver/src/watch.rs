@@ -27,6 +27,9 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 /// Quiet watches say about this often how far they are, as on the server.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
+/// This long before a watch ends it says for the last time how far it is.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
 /// How events are shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View {
@@ -71,7 +74,7 @@ pub(crate) fn body(start: WatchStart, view: View, trouble: Trouble, clock: Clock
     let now = Instant::now();
     let stream = Stream {
         ends: now + Duration::from_secs(start.timeout_seconds),
-        next_bookmark: now + BOOKMARK_EVERY,
+        next_bookmark: next_bookmark(now, now + Duration::from_secs(start.timeout_seconds)),
         start,
         view,
         trouble,
@@ -86,6 +89,12 @@ pub(crate) fn body(start: WatchStart, view: View, trouble: Trouble, clock: Clock
         Some((Ok::<_, Infallible>(Frame::data(line)), stream))
     });
     StreamBody::new(frames).boxed_unsync()
+}
+
+/// Once a minute, and shortly before the end.
+fn next_bookmark(now: Instant, ends: Instant) -> Instant {
+    let last = ends.checked_sub(LAST_BOOKMARK).filter(|last| *last > now).unwrap_or(ends);
+    last.min(now + BOOKMARK_EVERY)
 }
 
 impl Stream {
@@ -149,7 +158,7 @@ impl Stream {
                 self.phase = Phase::Over;
                 return None;
             }
-            self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+            self.next_bookmark = next_bookmark(Instant::now(), self.ends);
             // Read before the queue is looked at: whatever is of this revision is in the queue by now.
             let revision = self.revision.load(Ordering::SeqCst);
             match self.start.receiver.try_recv() {
@@ -176,8 +185,12 @@ impl Stream {
     fn event(&mut self, event: &str, entry: &Entry, revision: Option<u64>) -> Bytes {
         self.sent += 1;
         let plain = self.view.form == Form::Whole && revision.is_none();
-        if plain && entry.is_in(&self.start.kind) {
-            return line(event, entry.encoded());
+        if plain && entry.is_plain(&self.start.kind) {
+            let mut line = BytesMut::with_capacity(entry.encoded().len() + 128);
+            open_line(event, &mut line);
+            entry.json(&self.start.kind, &mut line);
+            line.put_slice(b"}\n");
+            return line.freeze();
         }
         let mut value = as_requested(&self.start.kind, &entry.value);
         if let Some(revision) = revision {
@@ -225,12 +238,16 @@ impl Stream {
 
 fn line(event: &str, object: &Bytes) -> Bytes {
     let mut line = BytesMut::with_capacity(object.len() + event.len() + 24);
-    line.put_slice(b"{\"type\":\"");
-    line.put_slice(event.as_bytes());
-    line.put_slice(b"\",\"object\":");
+    open_line(event, &mut line);
     line.put_slice(object);
     line.put_slice(b"}\n");
     line.freeze()
+}
+
+fn open_line(event: &str, line: &mut BytesMut) {
+    line.put_slice(b"{\"type\":\"");
+    line.put_slice(event.as_bytes());
+    line.put_slice(b"\",\"object\":");
 }
 
 fn error_line(failure: &Failure) -> Bytes {
@@ -238,8 +255,8 @@ fn error_line(failure: &Failure) -> Bytes {
 }
 
 impl Entry {
-    /// Whether the stored JSON is of this version.
-    pub(crate) fn is_in(&self, kind: &crate::resource::ResourceType) -> bool {
-        !crate::state::differs(kind, &self.value)
+    /// Whether the object has the same fields in this version.
+    pub(crate) fn is_plain(&self, kind: &crate::resource::ResourceType) -> bool {
+        kind.crd || !crate::state::differs(kind, &self.value)
     }
 }

@@ -65,9 +65,6 @@ fn default_storage_class(store: &Store, object: &mut Value) {
 fn admit_pod(store: &Store, kind: &ResourceType, object: &mut Value) -> Result<(), Failure> {
     admit_priority(store, kind, object)?;
     let Some(spec) = map_at(object, &["spec"]) else { return Ok(()) };
-    for field in ["serviceAccountName", "serviceAccount"] {
-        set_if_absent(spec, field, json!("default"));
-    }
     let Value::Array(tolerations) = spec.entry("tolerations").or_insert_with(|| json!([])) else { return Ok(()) };
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = |t: &Value| {

@@ -138,12 +138,10 @@ fn job(object: &mut Value, path: &[&str]) {
         ("backoffLimit", json!(6)),
         ("completionMode", json!("NonIndexed")),
         ("suspend", json!(false)),
-        ("manualSelector", Value::Null),
+        ("manualSelector", json!(false)),
         ("podReplacementPolicy", json!("TerminatingOrFailed")),
     ] {
-        if !value.is_null() {
-            set_if_absent(spec, name, value);
-        }
+        set_if_absent(spec, name, value);
     }
     let path: Vec<&str> = path.iter().copied().chain(["template"]).collect();
     template(object, &path);

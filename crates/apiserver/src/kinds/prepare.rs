@@ -44,6 +44,10 @@ pub(crate) fn prepare_create(kind: &ResourceType, object: &mut Value) {
             }
             Some(json!({"phase": "Active"}))
         }
+        ("batch", "Job") => {
+            select_own_pods(object);
+            Some(json!({}))
+        }
         ("", "PersistentVolumeClaim" | "PersistentVolume") => Some(json!({"phase": "Pending"})),
         ("", "Service") => Some(json!({"loadBalancer": {}})),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => Some(json!({"replicas": 0})),
@@ -75,6 +79,27 @@ pub(crate) fn prepare_create(kind: &ResourceType, object: &mut Value) {
     }
 }
 
+/// A job finds its pods by its own UID, unless it says how.
+fn select_own_pods(job: &mut Value) {
+    if job["spec"]["manualSelector"] == true {
+        return;
+    }
+    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    if let Some(labels) = map_at(job, &["spec", "template", "metadata", "labels"]) {
+        for (key, value) in [
+            ("batch.kubernetes.io/controller-uid", &uid),
+            ("batch.kubernetes.io/job-name", &name),
+            ("controller-uid", &uid),
+            ("job-name", &name),
+        ] {
+            labels.insert(key.to_owned(), value.clone());
+        }
+    }
+    if let Some(spec) = map_at(job, &["spec"]) {
+        spec.insert("selector".to_owned(), json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
+    }
+}
+
 /// Before an object is changed, through itself or a subresource: takes back what that path may not change.
 pub(crate) fn prepare_update(kind: &ResourceType, subresource: &str, old: &Value, new: &mut Value) {
     match subresource {
@@ -83,6 +108,10 @@ pub(crate) fn prepare_update(kind: &ResourceType, subresource: &str, old: &Value
         _ => {
             if kind.has_status() {
                 restore(old, new, "status");
+            }
+            // Finalizers of a namespace are changed through their subresource only.
+            if kind.kind == "Namespace" && kind.group.is_empty() {
+                restore(old, new, "spec");
             }
         }
     }

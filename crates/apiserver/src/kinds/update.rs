@@ -108,9 +108,12 @@ fn pod(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     }
     // Gates can be taken away; a pod that waits behind them may also be narrowed down.
     let gates = |spec: &Value| spec["schedulingGates"].as_array().cloned().unwrap_or_default();
-    if gates(&after).iter().all(|g| gates(before).contains(g)) {
-        copy(before, &mut after, "schedulingGates");
+    for gate in gates(&after).iter().filter(|g| !gates(before).contains(g)) {
+        let name = gate["name"].as_str().unwrap_or_default();
+        let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+        causes.push(Cause::forbidden("spec.schedulingGates", &detail));
     }
+    copy(before, &mut after, "schedulingGates");
     if !gates(before).is_empty() {
         copy(before, &mut after, "nodeSelector");
         copy(before, &mut after, "affinity");

@@ -12,7 +12,12 @@ pub(crate) fn check_create(kind: &ResourceType, object: &Value) -> Vec<Cause> {
     let spec = &object["spec"];
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => pod_spec(spec, "spec", &mut causes),
-        ("", "ConfigMap" | "Secret") => keys(object, &mut causes),
+        ("", "ConfigMap" | "Secret") => keys(kind, object, &mut causes),
+        ("", "Event") => event(object, &mut causes),
+        ("events.k8s.io", "Event") => {
+            event(object, &mut causes);
+            new_event(object, &mut causes);
+        }
         ("", "PersistentVolumeClaim") => claim(spec, &mut causes),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workload(spec, &mut causes),
         ("batch", "Job") => {
@@ -212,8 +217,42 @@ fn taints(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn keys(object: &Value, causes: &mut Vec<Cause>) {
+/// An event is where its object is; events of cluster-wide objects are in `default`.
+fn event(object: &Value, causes: &mut Vec<Cause>) {
+    let involved = &object["involvedObject"]["namespace"];
+    let (own, other) =
+        (object["metadata"]["namespace"].as_str().unwrap_or_default(), involved.as_str().unwrap_or_default());
+    if (other.is_empty() && !matches!(own, "" | "default")) || (!other.is_empty() && own != other) {
+        causes.push(Cause::invalid("involvedObject.namespace", &json!(other), "does not match event.namespace"));
+    }
+}
+
+/// What the newer form of events demands.
+fn new_event(object: &Value, causes: &mut Vec<Cause>) {
+    for (field, stored) in [
+        ("eventTime", "eventTime"),
+        ("reportingController", "reportingComponent"),
+        ("reportingInstance", "reportingInstance"),
+        ("action", "action"),
+        ("reason", "reason"),
+    ] {
+        if is_empty(&object[stored]) {
+            causes.push(Cause::required(field, ""));
+        }
+    }
+    if !matches!(object["type"].as_str(), Some("Normal" | "Warning")) {
+        causes.push(Cause::invalid("type", &json!(object["type"].as_str().unwrap_or_default()), "has invalid value: "));
+    }
+}
+
+/// All data of a ConfigMap or Secret together.
+const MAX_DATA: usize = 1024 * 1024;
+
+fn keys(kind: &ResourceType, object: &Value, causes: &mut Vec<Cause>) {
+    let mut size = 0;
     for field in ["data", "binaryData"] {
+        size +=
+            object[field].as_object().into_iter().flatten().map(|(_, v)| v.as_str().map_or(0, str::len)).sum::<usize>();
         for key in object[field].as_object().into_iter().flatten().map(|(key, _)| key) {
             let plain = key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
             if !plain || key.is_empty() || key == "." || key.starts_with("..") {
@@ -221,6 +260,10 @@ fn keys(object: &Value, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(format!("{field}[{key}]"), &json!(key), detail));
             }
         }
+    }
+    if size > MAX_DATA {
+        let field = if kind.kind == "Secret" { "data" } else { "[]" };
+        causes.push(Cause::too_long(field, MAX_DATA));
     }
 }
 

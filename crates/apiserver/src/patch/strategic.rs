@@ -26,7 +26,10 @@ fn merge_maps(
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => return Ok(without_directives(patch)),
         Some(Some("delete")) => return Ok(Map::new()),
-        Some(other) => return Err(format!("Unknown patch type {} found", other.unwrap_or_default())),
+        Some(other) => {
+            let other = other.unwrap_or_default();
+            return Err(format!("unknown patch type: {other} in map: map[$patch:{other}]"));
+        }
     }
     if let Some(retained) = patch.get(RETAIN) {
         let names: Vec<&str> = retained.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -66,7 +69,7 @@ fn merge_maps(
         }
         if let Some(Value::Array(items)) = target.get_mut(name) {
             let key = shape.node().fields.get(name).and_then(|f| f.merge_key.as_deref());
-            *items = sorted(items, order, key);
+            *items = sorted(items, items, order, key);
         }
     }
     Ok(target)
@@ -84,7 +87,7 @@ fn merge_lists(
         let mut items = old.to_vec();
         items.extend(new.iter().filter(|item| !old.contains(item)).cloned());
         return Ok(Value::Array(match order {
-            Some(order) => sorted(&items, order, None),
+            Some(order) => sorted(&items, old, order, None),
             None => items,
         }));
     };
@@ -115,20 +118,18 @@ fn merge_lists(
             None => items.push(stripped(item)),
         }
     }
-    Ok(Value::Array(match order {
-        Some(order) => sorted(&items, order, Some(key)),
-        None => items,
-    }))
+    Ok(Value::Array(sorted(&items, old, order.map_or(new, Vec::as_slice), Some(key))))
 }
 
-/// Items that the order names come in that order, the others stay in front of what they were in front of.
-fn sorted(items: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
+/// Items that the order names come in that order; the others, which only the server has, stay in front of those that they
+/// were in front of. What is new comes first.
+fn sorted(items: &[Value], server: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
     let same = |a: &Value, b: &Value| match key {
         Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
         None => a == b,
     };
     let rank = |item: &Value| order.iter().position(|o| same(o, item));
-    let place = |item: &Value| items.iter().position(|i| i == item);
+    let place = |item: &Value| server.iter().position(|i| same(i, item));
     let mut named: Vec<&Value> = items.iter().filter(|item| rank(item).is_some()).collect();
     named.sort_by_key(|item| rank(item));
     let others: Vec<&Value> = items.iter().filter(|item| rank(item).is_none()).collect();
@@ -136,12 +137,16 @@ fn sorted(items: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
     let mut out = Vec::with_capacity(items.len());
     while i < named.len() || j < others.len() {
         let take_named = match (named.get(i), others.get(j)) {
-            (Some(a), Some(b)) => place(a) < place(b),
+            (Some(a), Some(b)) => place(a).is_none_or(|at| Some(at) < place(b)),
             (a, _) => a.is_some(),
         };
-        let next = if take_named { &mut i } else { &mut j };
-        out.push(if take_named { named[*next].clone() } else { others[*next].clone() });
-        *next += 1;
+        if take_named {
+            out.push(named[i].clone());
+            i += 1;
+        } else {
+            out.push(others[j].clone());
+            j += 1;
+        }
     }
     out
 }

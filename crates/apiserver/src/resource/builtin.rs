@@ -8,6 +8,7 @@ use super::{ResourceType, Subresource};
 /// categories, subresources. Groups come in the order of the server's discovery, kinds in that of the alphabet.
 const TABLE: &str = "
 /v1
+bindings binding Binding ns - - -
 configmaps configmap ConfigMap ns cm - -
 endpoints endpoints Endpoints ns ep - -
 events event Event ns ev - -
@@ -33,6 +34,7 @@ events.k8s.io/v1
 events event Event ns ev - -
 authorization.k8s.io/v1
 selfsubjectaccessreviews selfsubjectaccessreview SelfSubjectAccessReview - - - -
+selfsubjectrulesreviews selfsubjectrulesreview SelfSubjectRulesReview - - - -
 subjectaccessreviews subjectaccessreview SubjectAccessReview - - - -
 autoscaling/v2
 horizontalpodautoscalers horizontalpodautoscaler HorizontalPodAutoscaler ns hpa all status
@@ -119,7 +121,7 @@ fn verbs_of(kind: &str) -> Vec<String> {
         .into_iter()
         .filter(|verb| match kind {
             "Namespace" => *verb != "deletecollection",
-            _ if kind.ends_with("AccessReview") => *verb == "create",
+            _ if kind.ends_with("Review") || kind == "Binding" => *verb == "create",
             _ => true,
         })
         .map(str::to_owned)

@@ -57,7 +57,7 @@ fn unsupported(kind: &ResourceType, field: &str) -> String {
     match (kind.group.as_str(), kind.kind.as_str()) {
         // Kinds with conversions of their own word it differently.
         ("", "Pod" | "Node" | "Namespace" | "Secret" | "Event" | "ReplicationController" | "Service")
-        | ("apps", "ReplicaSet" | "Deployment" | "StatefulSet" | "DaemonSet")
+        | ("apps", "StatefulSet")
         | ("batch", "Job")
         | ("apiextensions.k8s.io" | "events.k8s.io", _) => format!("field label not supported: {field}"),
         _ if kind.crd => format!("field label not supported: {field}"),
@@ -85,9 +85,8 @@ pub(crate) fn supported_fields(kind: &ResourceType) -> &'static [&'static str] {
         ("", "Namespace") => &["metadata.name", "status.phase"],
         ("", "Secret") => &["metadata.name", "metadata.namespace", "type"],
         ("", "Service") => &["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"],
-        ("", "ReplicationController") | ("apps", "ReplicaSet") => {
-            &["metadata.name", "metadata.namespace", "status.replicas"]
-        }
+        ("", "ReplicationController") => &["metadata.name", "metadata.namespace", "status.replicas"],
+        ("apps", "StatefulSet") => &["metadata.name", "metadata.namespace", "status.successful"],
         ("batch", "Job") => &["metadata.name", "metadata.namespace", "status.successful"],
         ("resource.k8s.io", "ResourceSlice") => &["metadata.name", "spec.nodeName", "spec.driver"],
         ("", "Event") => &[

@@ -57,6 +57,7 @@ impl Arena {
             _ => kind_of(schema),
         };
         let mut node = Node::new(kind);
+        node.go = if name.is_empty() { go_type(schema) } else { go_name(name) };
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -111,6 +112,30 @@ fn default_list_kind(node: &mut Node, schema: &Value) {
             Some(key) => ListKind::Keys(vec![key.to_owned()]),
             None => ListKind::Set,
         };
+    }
+}
+
+/// `v1.PodSpec`
+fn go_name(schema: &str) -> String {
+    let mut parts = schema.rsplit('.');
+    let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    format!("{package}.{name}")
+}
+
+/// `[]v1.Container`
+fn go_type(schema: &'static Value) -> String {
+    if let Some(name) = referred(schema) {
+        return go_name(name);
+    }
+    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("type") {
+        "integer" if text("format").is_empty() => "int".to_owned(),
+        "integer" => text("format").to_owned(),
+        "boolean" => "bool".to_owned(),
+        "number" => "float64".to_owned(),
+        "array" => format!("[]{}", schema.get("items").map(go_type).unwrap_or_default()),
+        "object" => format!("map[string]{}", schema.get("additionalProperties").map(go_type).unwrap_or_default()),
+        other => other.to_owned(),
     }
 }
 

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{Call, FieldValidation, State, events};
+use crate::json::{self, Parsed};
+use crate::shape::Shape;
 use crate::status::Failure;
 use crate::typed::{self, json_type};
 
@@ -35,16 +37,18 @@ impl Content {
     }
 
     pub(crate) fn parse(&self) -> Result<Value, String> {
-        serde_json::from_slice(&self.bytes).map_err(|e| go_error(&e))
+        self.parse_strictly().map(|parsed| parsed.value)
     }
-}
 
-/// The text of Go's decoder, as far as it can be known.
-pub(crate) fn go_error(error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
+    /// Also tells of fields that are there twice.
+    fn parse_strictly(&self) -> Result<Parsed, String> {
+        if self.media_type.ends_with("yaml") && self.bytes.first() != Some(&b'{') {
+            let text = std::str::from_utf8(&self.bytes).map_err(|e| e.to_string())?;
+            let value = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+            return Ok(Parsed { value, duplicates: Vec::new() });
+        }
+        json::parse(&self.bytes)
     }
-    format!("invalid character looking for beginning of value (line {}, column {})", error.line(), error.column())
 }
 
 /// An object and what was odd about it.
@@ -58,7 +62,7 @@ impl State {
     /// The object in the body of a create or update.
     pub(super) fn decode(&self, call: &Call) -> Result<Decoded, Failure> {
         let media = call.content.media_type.as_str();
-        if !matches!(media, "" | "application/json") {
+        if !matches!(media, "" | "application/json" | "application/yaml") {
             return Err(Failure::new(
                 415,
                 "UnsupportedMediaType",
@@ -66,13 +70,16 @@ impl State {
             ));
         }
         let kind = &call.kind.kind;
-        let value = call.content.parse().map_err(|e| {
+        let Parsed { mut value, duplicates } = call.content.parse_strictly().map_err(|e| {
             let text = String::from_utf8_lossy(&call.content.bytes);
             let text: String = text.chars().take(1024).collect();
             Failure::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {e} ({text})"
             ))
         })?;
+        if value.is_null() {
+            value = Value::Object(Map::new());
+        }
         if !value.is_object() {
             let digit = |n: u8| char::from_digit(u32::from(n), 16).unwrap_or_default();
             let hex: String =
@@ -83,7 +90,15 @@ impl State {
             )));
         }
         self.check_type(call, &value)?;
-        self.conform(call, value, &|call, mismatch| cannot_be_handled(call, mismatch))
+        let warnings: Vec<String> = duplicates.iter().map(|field| format!("duplicate field {field:?}")).collect();
+        if !warnings.is_empty() && call.field_validation()? == FieldValidation::Strict {
+            return Err(cannot_be_handled(call, &format!("strict decoding error: {}", warnings.join(", "))));
+        }
+        let mut decoded = self.conform(call, value, &|call, mismatch| cannot_be_handled(call, mismatch))?;
+        if call.field_validation()? == FieldValidation::Warn {
+            decoded.warnings.splice(0..0, warnings);
+        }
+        Ok(decoded)
     }
 
     fn check_type(&self, call: &Call, value: &Value) -> Result<(), Failure> {
@@ -99,10 +114,13 @@ impl State {
                 )));
             }
             if version != wanted || kind != call.kind.kind {
-                let (group, own) = version.split_once('/').unwrap_or(("", version));
+                let (what, given, expected) = if version == wanted {
+                    ("kind", kind, call.kind.kind.clone())
+                } else {
+                    ("API version", version, wanted)
+                };
                 return Err(Failure::bad_request(format!(
-                    "{kind} in version {own:?} cannot be handled as a {}: converting unstructured from {group}/{own}, Kind={kind} is not supported",
-                    call.kind.kind
+                    "the {what} in the data ({given}) does not match the expected {what} ({expected})"
                 )));
             }
             return Ok(());
@@ -161,7 +179,7 @@ impl State {
         refuse: &dyn Fn(&Call, &str) -> Failure,
     ) -> Result<Vec<String>, Failure> {
         let Some(metadata) = object.get_mut("metadata") else { return Ok(Vec::new()) };
-        let findings = typed::normalise_metadata(metadata, "ObjectMeta");
+        let findings = typed::normalise_metadata(metadata);
         if let Some(mismatch) = findings.mismatch {
             return Err(refuse(call, &mismatch));
         }
@@ -171,8 +189,32 @@ impl State {
             unknown.extend(schema.prune(object).iter().map(ToString::to_string));
             schema.default(object);
         }
+        if let Some(version) = version {
+            prune_embedded(&version.shape, object, true);
+        }
         unknown.sort();
         Ok(unknown)
+    }
+}
+
+/// Takes unknown fields out of the metadata of objects inside of objects.
+fn prune_embedded(shape: &Shape, value: &mut Value, root: bool) {
+    let Shape::Custom(node) = shape else {
+        if !root {
+            typed::normalise_metadata(value);
+        }
+        return;
+    };
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map.iter_mut().filter(|(name, _)| !(root && *name == "metadata")) {
+                if node.fields.contains_key(name) || node.element.is_some() {
+                    prune_embedded(&shape.child(name), value, false);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| prune_embedded(&shape.element(), item, false)),
+        _ => {}
     }
 }
 
@@ -195,9 +237,6 @@ fn conform_builtin(
 }
 
 fn cannot_be_handled(call: &Call, why: &str) -> Failure {
-    if call.kind.crd && why.starts_with("strict decoding error") {
-        return Failure::bad_request(why);
-    }
     let kind = &call.kind.kind;
     Failure::bad_request(format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", call.kind.version))
 }

@@ -18,7 +18,7 @@ impl State {
     pub(super) fn after_write(&mut self, call: &Call, key: &str) {
         let kind = storage(&call.kind);
         if call.kind.group == "apiextensions.k8s.io" {
-            self.define(&call.name);
+            self.define(key);
         }
         let Some(entry) = self.store.get(&kind, key).cloned() else { return };
         if !self.collecting {
@@ -183,7 +183,7 @@ impl State {
         if !is_finished(&object) {
             self.store.put(kind, key, object, now);
         } else if let Some(resource) = self.resource_of(kind) {
-            self.remove(&Call::internal(&resource, key, Verb::Delete, now), object);
+            self.remove(&Call::internal(&resource, key, Verb::Delete, now));
         }
     }
 }

@@ -18,8 +18,11 @@ const MAX_GENERATED_PREFIX: usize = 58;
 impl State {
     pub(super) fn create_from_body(&mut self, call: &Call) -> Result<Answer, Failure> {
         call.dry_run()?;
-        if call.kind.kind.ends_with("AccessReview") {
+        if call.kind.group == "authorization.k8s.io" {
             return Ok(allowed_review(call));
+        }
+        if call.kind.kind == "Binding" {
+            return self.bind_by_collection(call);
         }
         let decoded = self.decode(call)?;
         let mut object = decoded.object;
@@ -71,7 +74,7 @@ impl State {
             name = format!("{prefix}{}", self.chance.suffix());
             metadata.insert("name".to_owned(), json!(name));
         }
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"] {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             metadata.remove(field);
         }
         let version_set = metadata.remove("resourceVersion").is_some_and(|v| v != "" && v != "0" && !v.is_null());
@@ -82,6 +85,10 @@ impl State {
         }
         if kind.namespaced {
             self.check_namespace(call, &name)?;
+        }
+        if kind.crd && self.is_terminating(&kind.qualified()) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Failure::forbidden(kind, &name, why));
         }
         kinds::admit_create(&self.store, kind, &mut object)?;
         kinds::prepare_create(kind, &mut object);
@@ -94,7 +101,7 @@ impl State {
         }
         if kind.group == "apiextensions.k8s.io" {
             causes.extend(super::custom::check_definition(&object));
-            super::custom::accept_names(&mut object, &call.time());
+            super::custom::accept_names(&mut object, &self.registry, &call.time());
         }
         if !causes.is_empty() {
             return Err(Failure::invalid(kind, &name, &causes));
@@ -104,8 +111,12 @@ impl State {
         }
         managed.store(&mut object);
         let stored_key = key(&call.namespace, &name);
-        if self.store.get(&storage(kind), &stored_key).is_some() {
-            return Err(Failure::already_exists(kind, &name));
+        if let Some(present) = self.store.get(&storage(kind), &stored_key) {
+            let mut failure = Failure::already_exists(kind, &name);
+            if present.value["metadata"].get("deletionTimestamp").is_some() {
+                failure.message = format!("object is being deleted: {}", failure.message);
+            }
+            return Err(failure);
         }
         if call.dry_run()? {
             return Ok(super::as_requested(kind, &Arc::new(object)));
@@ -148,7 +159,7 @@ impl State {
         let address = if given.is_empty() {
             self.last_address += 1;
             let n = self.last_address;
-            format!("10.96.{}.{}", (n >> 8) & 0xFF, n & 0xFF)
+            format!("10.0.{}.{}", (n >> 8) & 0xFF, n & 0xFF)
         } else {
             given
         };
@@ -163,7 +174,18 @@ impl State {
     pub(super) fn check_custom(&self, call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let version = self.custom.get(&call.kind.qualified()).and_then(|c| c.versions.get(&call.kind.version));
         let Some(schema) = version.and_then(|v| v.schema.as_ref()) else { return Vec::new() };
-        schema.validate(object, old).iter().map(Cause::violation).collect()
+        let mut violations = schema.validate(object, old);
+        if call.subresource == "status" {
+            // Looked at by itself, so that its texts begin there.
+            for violation in &mut violations {
+                let path = violation.path.to_string();
+                if let Some(inner) = path.strip_prefix("status.") {
+                    violation.message =
+                        violation.message.replace(&format!("{path} in body"), &format!("{inner} in body"));
+                }
+            }
+        }
+        violations.iter().map(Cause::violation).collect()
     }
 }
 
@@ -174,7 +196,15 @@ fn allowed_review(call: &Call) -> Answer {
         map.insert("apiVersion".to_owned(), json!(call.kind.api_version()));
         map.insert("kind".to_owned(), json!(call.kind.kind));
         // Where roles are asked, the verdict is there already.
-        map.entry("status").or_insert_with(|| json!({"allowed": true}));
+        let everything = if call.kind.kind == "SelfSubjectRulesReview" {
+            let rule = |subject: &str| json!([{"verbs": ["*"], subject: ["*"]}]);
+            let mut resources = rule("resources");
+            resources[0]["apiGroups"] = json!(["*"]);
+            json!({"resourceRules": resources, "nonResourceRules": rule("nonResourceURLs"), "incomplete": false})
+        } else {
+            json!({"allowed": true})
+        };
+        map.entry("status").or_insert(everything);
     }
     Answer::Object { code: 201, value: Arc::new(review), warnings: Vec::new() }
 }

@@ -1,17 +1,20 @@
 //! Custom resources: what their definitions add to the API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_schema::Schema;
 use serde_json::{Value, json};
 
-use super::{Call, State};
+use super::delete::DeleteOptions;
+use super::{Answer, Call, State};
 use crate::kinds::map_at;
-use crate::resource::{GroupKind, PrinterColumn, ResourceType, Subresource};
+use crate::request::Verb;
+use crate::resource::{GroupKind, PrinterColumn, Registry, ResourceType, Subresource};
 use crate::shape::{self, Shape};
 use crate::status::Cause;
-use crate::store::Table;
+use crate::store::{Entry, Table};
 
 /// A definition, compiled.
 #[derive(Debug)]
@@ -40,6 +43,9 @@ fn definitions() -> GroupKind {
     GroupKind { group: "apiextensions.k8s.io".to_owned(), kind: "CustomResourceDefinition".to_owned() }
 }
 
+/// Holds a definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 impl State {
@@ -53,10 +59,16 @@ impl State {
         let versions = object["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut compiled = BTreeMap::new();
         let mut types = Vec::new();
+        if !accepted(object) {
+            return;
+        }
         for version in versions.iter().filter(|v| v["served"] == true) {
             let Some(label) = version["name"].as_str() else { continue };
             compiled.insert(label.to_owned(), compile(version));
             types.push(resource_type(&object["spec"], version, label));
+        }
+        if let Some(first) = types.first() {
+            self.store.begin(&first.group_kind());
         }
         types.sort_by_key(|t| std::cmp::Reverse(priority(&t.version)));
         self.registry.set_custom(name, types);
@@ -74,6 +86,61 @@ impl State {
                 self.store.remove(&kind, &key, now);
             }
             self.store.clear(&kind);
+        }
+    }
+
+    pub(super) fn is_terminating(&self, name: &str) -> bool {
+        let entry = self.store.get(&definitions(), name);
+        entry.is_some_and(|entry| entry.value["metadata"].get("deletionTimestamp").is_some())
+    }
+
+    /// Marks a definition, then lets go its objects; it goes with the last of them.
+    pub(super) fn terminate_definition(
+        &mut self,
+        call: &Call,
+        live: &Arc<Entry>,
+        mut object: Value,
+        options: &DeleteOptions,
+    ) -> Answer {
+        if let Some(metadata) = map_at(&mut object, &["metadata"])
+            && let Value::Array(finalizers) = metadata.entry("finalizers").or_insert_with(|| json!([]))
+            && !finalizers.iter().any(|f| f == CLEANUP)
+        {
+            finalizers.push(json!(CLEANUP));
+        }
+        if options.dry_run || object == *live.value {
+            return Answer::ok(object);
+        }
+        let entry = self.store.put(&definitions(), &call.name, object, call.now);
+        let kinds = self.registry.custom_types(&call.name).to_vec();
+        if let Some(kind) = kinds.first() {
+            let keys = self.store.table(&kind.group_kind()).map(Table::keys).unwrap_or_default();
+            for key in keys {
+                let Some(live) = self.store.get(&kind.group_kind(), &key).cloned() else { continue };
+                let delete = Call::internal(kind, &key, Verb::Delete, call.now);
+                // What has finalizers holds the definition.
+                let _ = self.delete_object(&delete, &live, &DeleteOptions::default());
+            }
+        }
+        self.finish_definition(&call.name, call.now);
+        Answer::Stored(entry)
+    }
+
+    /// Removes a definition that is to go once it has no objects.
+    pub(super) fn finish_definition(&mut self, name: &str, now: Timestamp) {
+        if !self.is_terminating(name) {
+            return;
+        }
+        let kinds = self.registry.custom_types(name).to_vec();
+        let left =
+            kinds.first().and_then(|kind| self.store.table(&kind.group_kind())).map_or(0, |t| t.values().count());
+        let held = self.store.get(&definitions(), name).is_some_and(|entry| {
+            let finalizers = entry.value["metadata"]["finalizers"].as_array();
+            finalizers.is_some_and(|list| list.iter().any(|f| f != CLEANUP))
+        });
+        if left == 0 && !held {
+            self.undefine(name, now);
+            self.store.remove(&definitions(), name, now);
         }
     }
 
@@ -201,19 +268,71 @@ pub(super) fn check_definition(object: &Value) -> Vec<Cause> {
         ));
     }
     for (i, version) in versions.iter().enumerate() {
-        let at = format!("spec.versions[{i}].schema.openAPIV3Schema");
         let schema = &version["schema"]["openAPIV3Schema"];
         if schema.is_null() {
-            causes.push(Cause::required(at, "schemas are required"));
-        } else if let Err(error) = Schema::compile(schema) {
-            causes.push(Cause::invalid(at, &json!("schema"), &error.to_string()));
+            causes.push(Cause::required(format!("spec.versions[{i}].schema.openAPIV3Schema"), ""));
+            continue;
+        }
+        // The server speaks of one schema for all versions as if it were the old field.
+        let at = if versions.len() == 1 {
+            "spec.validation.openAPIV3Schema".to_owned()
+        } else {
+            format!("spec.versions[{i}].schema.openAPIV3Schema")
+        };
+        causes.extend(super::structural::check(schema, &at));
+    }
+    causes
+}
+
+/// What of an established definition can never change.
+pub(super) fn check_definition_update(old: &Value, new: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for path in ["spec.group", "spec.scope", "spec.names.kind", "spec.names.plural"] {
+        let at = |object: &Value| path.split('.').fold(object.clone(), |value, name| value[name].clone());
+        if accepted(old) && at(old) != at(new) {
+            causes.push(Cause::invalid(path, &at(new), "field is immutable"));
         }
     }
     causes
 }
 
+/// Whether the definition is served.
+fn accepted(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
+/// The first of a definition's names that another one has, as the server would give the reason.
+fn conflict(object: &Value, registry: &Registry) -> Option<(&'static str, String)> {
+    let (spec, names) = (&object["spec"], &object["spec"]["names"]);
+    let own = object["metadata"]["name"].as_str().unwrap_or_default();
+    let group = spec["group"].as_str().unwrap_or_default();
+    let others: Vec<_> = registry.iter().filter(|t| t.crd && t.group == group && t.qualified() != own).collect();
+    let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
+    let mut found = None;
+    for (field, reason) in [
+        ("plural", "PluralConflict"),
+        ("singular", "SingularConflict"),
+        ("kind", "KindConflict"),
+        ("listKind", "ListKindConflict"),
+    ] {
+        let name = text(field);
+        let taken = others.iter().any(|t| match field {
+            "kind" => t.kind == name,
+            "listKind" => t.list_kind == name,
+            _ => t.plural == name || t.singular == name || t.short_names.contains(&name),
+        });
+        // The last one is told.
+        if taken {
+            found = Some((reason, format!("{name:?} is already in use")));
+        }
+    }
+    found
+}
+
 /// Served at once: what the server finds out about a definition a moment after it is created.
-pub(super) fn accept_names(object: &mut Value, now: &str) {
+pub(super) fn accept_names(object: &mut Value, registry: &Registry, now: &str) {
+    let conflict = conflict(object, registry);
     let names = object["spec"]["names"].clone();
     let versions: Vec<Value> = object["spec"]["versions"]
         .as_array()
@@ -222,17 +341,21 @@ pub(super) fn accept_names(object: &mut Value, now: &str) {
         .filter(|v| v["storage"] == true)
         .map(|v| v["name"].clone())
         .collect();
-    let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message, "observedGeneration": 1});
+    let condition = |kind: &str, ok: bool, reason: &str, message: &str| {
+        let status = if ok { "True" } else { "False" };
+        json!({"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message, "observedGeneration": 1})
+    };
+    let conditions = match conflict {
+        None => [
+            condition("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+            condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted"),
+        ],
+        Some((reason, message)) => [
+            condition("NamesAccepted", false, reason, &message),
+            condition("Established", false, "NotAccepted", "not all names are accepted"),
+        ],
+    };
     let Some(map) = map_at(object, &[]) else { return };
-    map.insert(
-        "status".to_owned(),
-        json!({
-            "conditions": [
-                condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-                condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            ],
-            "acceptedNames": names,
-            "storedVersions": versions,
-        }),
-    );
+    let status = json!({"conditions": conditions, "acceptedNames": names, "storedVersions": versions});
+    map.insert("status".to_owned(), status);
 }

@@ -128,11 +128,20 @@ impl State {
         if call.kind.kind == "Namespace" && call.kind.group.is_empty() {
             return Ok(self.terminate_namespace(call, live, object, options));
         }
+        if call.kind.group == "apiextensions.k8s.io" {
+            return Ok(self.terminate_definition(call, live, object, options));
+        }
         if is_finished(&object) {
+            let graceful = call.kind.kind == "Pod" && call.kind.group.is_empty();
             if !options.dry_run {
-                self.remove(call, object.clone());
+                if graceful {
+                    // A pod is seen to end before it is gone, also when it takes no time.
+                    let entry = self.store.put(&storage(&call.kind), &call.key(), object, call.now);
+                    object = (*entry.value).clone();
+                }
+                self.remove(call);
             }
-            return Ok(deleted_answer(call, &object));
+            return Ok(deleted_answer(call, if graceful { &object } else { &live.value }));
         }
         if object == *live.value || options.dry_run {
             return Ok(Answer::ok((*super::as_requested(&call.kind, &Arc::new(object))).clone()));
@@ -144,10 +153,9 @@ impl State {
     }
 
     /// Takes an object away and lets go what depends on it.
-    pub(super) fn remove(&mut self, call: &Call, last: Value) {
-        let kind = storage(&call.kind);
-        let uid = last["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let Some(gone) = self.store.remove_showing(&kind, &call.key(), last, call.now) else { return };
+    pub(super) fn remove(&mut self, call: &Call) {
+        let Some(gone) = self.store.remove(&storage(&call.kind), &call.key(), call.now) else { return };
+        let uid = gone.value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         if call.kind.group == "apiextensions.k8s.io" {
             self.undefine(&call.name, call.now);
         }
@@ -156,6 +164,9 @@ impl State {
             self.release_owners(&gone.value, call.now);
         }
         self.finish_namespace(&call.namespace, call.now);
+        if call.kind.crd {
+            self.finish_definition(&call.kind.qualified(), call.now);
+        }
     }
 
     pub(super) fn delete_collection(&mut self, call: &Call) -> Result<Answer, Failure> {
@@ -209,7 +220,7 @@ fn deleted_answer(call: &Call, object: &Value) -> Answer {
     Answer::ok(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}))
 }
 
-fn check_preconditions(call: &Call, live: &Entry, options: &DeleteOptions) -> Result<(), Failure> {
+pub(super) fn check_preconditions(call: &Call, live: &Entry, options: &DeleteOptions) -> Result<(), Failure> {
     let uid = live.value["metadata"]["uid"].as_str().unwrap_or_default();
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         let why = format!(

@@ -96,10 +96,6 @@ impl State {
         {
             return;
         }
-        let mut last = (*entry.value).clone();
-        if let Some(spec) = map_at(&mut last, &["spec"]) {
-            spec.remove("finalizers");
-        }
-        self.store.remove_showing(&kind, name, last, now);
+        self.store.remove(&kind, name, now);
     }
 }

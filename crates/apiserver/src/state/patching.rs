@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::body::PatchType;
 use super::update::check_identity;
 use super::{Answer, Call, State};
-use crate::fields::Managed;
+use crate::fields::{Managed, Writer};
 use crate::kinds::map_at;
 use crate::patch;
 use crate::shape::{NodeKind, Shape};
@@ -32,7 +32,7 @@ impl State {
         }
         let live = self.find(call)?;
         let decoded = self.patched(call, patch_type, &live)?;
-        check_identity(call, &decoded.object)?;
+        check_patched(call, &live, &decoded.object)?;
         let value = self.change(call, &live, decoded.object, None)?;
         Ok(Answer::Object { code: 200, value, warnings: decoded.warnings })
     }
@@ -61,12 +61,17 @@ impl State {
                 let kind = &call.kind;
                 let shape =
                     crate::shape::of_kind(&kind.group, &kind.version, &kind.kind).unwrap_or_else(crate::shape::any);
-                object = patch::strategic_patch(&shape, &current, &patch)
-                    .map_err(|why| invalid_patch(&go_text(&patch), &why))?;
+                object = patch::strategic_patch(&shape, &current, &patch).map_err(Failure::internal)?;
             }
         }
         if !object.is_object() {
             return Err(Failure::bad_request("error decoding patch: the patched object is no object"));
+        }
+        let of = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        if of("kind") != call.kind.kind || of("apiVersion") != call.kind.api_version() {
+            let why =
+                format!("{} in version {:?} cannot be handled as a {}", of("kind"), of("apiVersion"), call.kind.kind);
+            return Err(invalid_patch(&object.to_string(), &why));
         }
         let strategic = (patch_type == PatchType::Strategic).then(|| go_text(&patch));
         let text = object.to_string();
@@ -82,6 +87,10 @@ impl State {
         let live = self.find(call).ok();
         let (config, decoded, managed) = self.merged(call, config, live.as_ref())?;
         let Some(live) = live else {
+            let mut decoded = decoded;
+            if let Some(metadata) = map_at(&mut decoded.object, &["metadata"]) {
+                metadata.remove("resourceVersion");
+            }
             if config["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
                 check_identity(call, &config)?;
             }
@@ -138,6 +147,13 @@ impl State {
             None => typed::skeleton(&shape),
         };
         let mut managed = live.map(|entry| Managed::of(&entry.value)).unwrap_or_default();
+        if live.is_some() && managed == Managed::default() {
+            // Whoever wrote it before is not known by name.
+            let empty = if call.kind.crd { json!({"metadata": {}}) } else { typed::skeleton(&shape) };
+            let before =
+                Writer { manager: "before-first-apply".to_owned(), subresource: String::new(), ..Self::writer(call) };
+            managed.update(&shape, &empty, &current, &before);
+        }
         let force = call.query.flag("force");
         let merged = managed.apply(&shape, &current, &config, &Self::writer(call), force).map_err(|conflict| {
             Failure::new(409, "Conflict", conflict.message).with_details(json!({"causes": conflict.causes}))
@@ -156,6 +172,22 @@ impl State {
         }
         crate::shape::of_kind(&kind.group, &kind.version, &kind.kind).unwrap_or_else(crate::shape::any)
     }
+}
+
+/// A patch cannot make another object of it.
+fn check_patched(call: &Call, live: &Entry, object: &Value) -> Result<(), Failure> {
+    let (new, old) = (&object["metadata"], &live.value["metadata"]);
+    if new["namespace"] != old["namespace"] {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    check_identity(call, object)?;
+    if new.get("uid").is_some() && new["uid"] != old["uid"] {
+        let cause = Cause::invalid("metadata.uid", &new["uid"], "field is immutable");
+        return Err(Failure::invalid(&call.kind, &call.name, &[cause]));
+    }
+    Ok(())
 }
 
 fn drop_nulls(value: &mut Value) {

@@ -35,7 +35,7 @@ impl State {
         let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if version.is_empty() && !unconditional(&call.kind) {
             let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-            return Err(Failure::invalid(&call.kind, &call.name, &[cause]));
+            return Err(Failure::invalid_kind(&call.kind.group, &call.kind.plural, &call.name, &[cause]));
         }
         let value = self.change(call, &live, object, None)?;
         Ok(Answer::Object { code: 200, value, warnings: decoded.warnings })
@@ -70,6 +70,7 @@ impl State {
         }
         if kind.group == "apiextensions.k8s.io" {
             causes.extend(super::custom::check_definition(&new));
+            causes.extend(super::custom::check_definition_update(old, &new));
         }
         if !causes.is_empty() {
             return Err(Failure::invalid(kind, &call.name, &causes));
@@ -92,9 +93,9 @@ impl State {
     /// The last finalizer went from an object that was to be deleted.
     fn finish_deletion(&mut self, call: &Call, new: Value) -> Result<Arc<Value>, Failure> {
         // The answer shows the revision before the deletion, as the server's does.
-        let shown = super::as_requested(&call.kind, &Arc::new(new.clone()));
+        let shown = super::as_requested(&call.kind, &Arc::new(new));
         if !call.dry_run()? {
-            self.remove(call, new);
+            self.remove(call);
         }
         Ok(shown)
     }
@@ -112,6 +113,10 @@ impl State {
         };
         if managed == Managed::default() {
             managed = Managed::of(old);
+        }
+        // What has no owners gets none by updates, as on the server.
+        if managed == Managed::default() {
+            return managed;
         }
         managed.update(&self.shape(&call.kind), old, new, &Self::writer(call));
         managed
@@ -180,7 +185,6 @@ fn keep_system_metadata(old: &Value, new: &mut Value) {
         "deletionGracePeriodSeconds",
         "generation",
         "resourceVersion",
-        "generateName",
     ] {
         match old["metadata"].get(field) {
             Some(value) => metadata.insert(field.to_owned(), value.clone()),

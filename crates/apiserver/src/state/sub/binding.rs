@@ -6,9 +6,24 @@ use serde_json::{Value, json};
 
 use super::{Answer, Call, State};
 use crate::kinds::map_at;
+use crate::resource::GroupKind;
 use crate::status::Failure;
 
 impl State {
+    /// A binding that names its pod in the body only.
+    pub(in super::super) fn bind_by_collection(&mut self, call: &Call) -> Result<Answer, Failure> {
+        let body = call.content.parse().unwrap_or_default();
+        let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let Some(pods) = self.registry.by_kind("", "v1", "Pod").cloned() else {
+            return Err(Failure::unknown_resource());
+        };
+        let content =
+            super::super::Content { media_type: call.content.media_type.clone(), bytes: call.content.bytes.clone() };
+        let internal = Call::internal(&pods, "", call.verb, call.now);
+        let namespace = call.namespace.clone();
+        self.bind(&Call { namespace, name, query: call.query.clone(), content, ..internal })
+    }
+
     pub(super) fn bind(&mut self, call: &Call) -> Result<Answer, Failure> {
         let dry_run = call.dry_run()?;
         let binding = call.content.parse().map_err(|e| {
@@ -56,6 +71,7 @@ impl State {
             spec.insert("nodeName".to_owned(), json!(node));
         }
         copy_annotations(&binding, &mut object);
+        self.copy_topology(&node, &mut object);
         set_scheduled(&mut object, &call.time());
         if !dry_run {
             let key = call.key();
@@ -63,6 +79,22 @@ impl State {
         }
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(Answer::Object { code: 201, value: Arc::new(status), warnings: Vec::new() })
+    }
+}
+
+const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+impl State {
+    /// Pods are told where they run.
+    fn copy_topology(&self, node: &str, pod: &mut Value) {
+        let nodes = GroupKind { group: String::new(), kind: "Node".to_owned() };
+        let Some(node) = self.store.get(&nodes, node) else { return };
+        for label in TOPOLOGY {
+            let Some(value) = node.value["metadata"]["labels"].get(label) else { continue };
+            if let Some(labels) = map_at(pod, &["metadata", "labels"]) {
+                labels.insert(label.to_owned(), value.clone());
+            }
+        }
     }
 }
 

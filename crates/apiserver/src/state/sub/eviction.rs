@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::delete::DeleteOptions;
+use super::super::storage;
 use super::{Answer, Call, State};
 use crate::kinds::map_at;
 use crate::resource::GroupKind;
@@ -63,9 +64,18 @@ impl State {
     }
 
     fn evicted(&mut self, call: &Call, pod: &Arc<Entry>, options: &DeleteOptions) -> Result<Answer, Failure> {
-        let delete =
-            Call { subresource: String::new(), ..Call::internal(&call.kind, &call.key(), call.verb, call.now) };
-        self.delete_object(&delete, pod, options)?;
+        let delete = Call::internal(&call.kind, &call.key(), call.verb, call.now);
+        super::super::delete::check_preconditions(&delete, pod, options)?;
+        if options.dry_run {
+            self.delete_object(&delete, pod, options)?;
+        } else {
+            let mut object = (*pod.value).clone();
+            set_target(&mut object, &call.time());
+            let marked = self.store.put(&storage(&call.kind), &call.key(), object, call.now);
+            // The version that was asked for is the one before the mark.
+            let options = DeleteOptions { version: None, ..options.clone() };
+            self.delete_object(&delete, &marked, &options)?;
+        }
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(Answer::Object { code: 201, value: Arc::new(status), warnings: Vec::new() })
     }
@@ -169,6 +179,20 @@ fn set_condition(status: &mut serde_json::Map<String, Value>, now: &str) {
         condition["reason"] = json!("InsufficientPods");
         condition["lastTransitionTime"] = json!(now);
     }
+}
+
+/// Says on the pod why it goes.
+fn set_target(pod: &mut Value, now: &str) {
+    let observed = pod["metadata"]["generation"].clone();
+    let Some(status) = map_at(pod, &["status"]) else { return };
+    let Value::Array(list) = status.entry("conditions").or_insert_with(|| json!([])) else { return };
+    let mut condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now});
+    if !observed.is_null() {
+        condition["observedGeneration"] = observed;
+    }
+    list.retain(|c| c["type"] != "DisruptionTarget");
+    list.push(condition);
 }
 
 fn refused(cause: &str, retry: Option<u64>) -> Failure {

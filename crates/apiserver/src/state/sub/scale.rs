@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::body::{PatchType, go_error};
+use super::super::body::PatchType;
 use super::super::custom::Scale;
 use super::{Answer, Call, State};
 use crate::kinds::map_at;
@@ -94,8 +94,7 @@ impl State {
 }
 
 fn wanted_scale(call: &Call, current: &Value) -> Result<Value, Failure> {
-    let body: Value = serde_json::from_slice(&call.content.bytes).map_err(|e| {
-        let why = go_error(&e);
+    let body: Value = call.content.parse().map_err(|why| {
         if call.verb == Verb::Patch {
             Failure::bad_request(format!("error decoding patch: {why}"))
         } else {
