@@ -403,7 +403,7 @@ impl Api {
         let mut media_type = media.split(';').next().unwrap_or_default().trim().to_owned();
         if media_type.is_empty() && !media.is_empty() {
             // Said, but not understood.
-            media_type = media.to_owned();
+            media.clone_into(&mut media_type);
         }
         call.content = Content { media_type, bytes };
         call.now = (self.inner.options.clock)();

@@ -86,8 +86,7 @@ pub(crate) fn supported_fields(kind: &ResourceType) -> &'static [&'static str] {
         ("", "Secret") => &["metadata.name", "metadata.namespace", "type"],
         ("", "Service") => &["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"],
         ("", "ReplicationController") => &["metadata.name", "metadata.namespace", "status.replicas"],
-        ("apps", "StatefulSet") => &["metadata.name", "metadata.namespace", "status.successful"],
-        ("batch", "Job") => &["metadata.name", "metadata.namespace", "status.successful"],
+        ("apps", "StatefulSet") | ("batch", "Job") => &["metadata.name", "metadata.namespace", "status.successful"],
         ("resource.k8s.io", "ResourceSlice") => &["metadata.name", "spec.nodeName", "spec.driver"],
         ("", "Event") => &[
             "metadata.name",
