@@ -47,13 +47,12 @@ impl Watch {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            match timeout(LIMIT, self.chunks.next()).await.expect("an event, or the end of the watch") {
-                Some(chunk) => self.read.extend_from_slice(&chunk.unwrap()),
-                None => {
-                    assert_eq!(String::from_utf8_lossy(&self.read), "", "a line was cut off");
-                    return None;
-                }
-            }
+            let chunk = timeout(LIMIT, self.chunks.next()).await.expect("an event, or the end of the watch");
+            let Some(chunk) = chunk else {
+                assert_eq!(String::from_utf8_lossy(&self.read), "", "a line was cut off");
+                return None;
+            };
+            self.read.extend_from_slice(&chunk.unwrap());
         }
     }
 

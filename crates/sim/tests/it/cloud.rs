@@ -280,7 +280,7 @@ async fn prices_move() {
         small.cheapest_price(&[cheapest].into_iter().collect(), sky.cloud.label_rules())
     };
     let first = price().await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let mut seen = std::collections::BTreeSet::from([first]);
     for _ in 0..24 {
         tokio::time::sleep(Duration::from_hours(1)).await;
