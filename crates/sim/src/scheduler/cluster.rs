@@ -42,13 +42,15 @@ pub(super) struct NodeInfo {
     pub(super) allocatable: Resources,
     pub(super) allowed_pods: i64,
     pub(super) requested: Resources,
+    /// Milli-CPUs and bytes, where a pod that asks for nothing counts a little.
+    pub(super) weight: [i64; 2],
     pub(super) pods: BTreeMap<Key, Arc<PodInfo>>,
 }
 
 impl NodeInfo {
     fn new(node: Arc<Node>) -> Self {
         let (allocatable, allowed_pods) = allocatable(&node);
-        Self { node, allocatable, allowed_pods, requested: Resources::default(), pods: BTreeMap::new() }
+        Self { node, allocatable, allowed_pods, requested: Resources::default(), weight: [0; 2], pods: BTreeMap::new() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -61,7 +63,11 @@ impl NodeInfo {
 
     fn put(&mut self, pod: &Arc<PodInfo>) {
         let known = self.pods.insert(pod.key.clone(), Arc::clone(pod)).is_some();
-        if known { self.sum_up() } else { self.requested.add(&pod.requests) }
+        if known {
+            self.sum_up();
+        } else {
+            self.count(pod);
+        }
     }
 
     fn take(&mut self, key: &Key) {
@@ -72,9 +78,16 @@ impl NodeInfo {
 
     /// Sums are saturating, so taking one away is summing the others.
     fn sum_up(&mut self) {
-        self.requested = Resources::default();
-        for pod in self.pods.values() {
-            self.requested.add(&pod.requests);
+        (self.requested, self.weight) = (Resources::default(), [0; 2]);
+        for pod in self.pods.values().cloned().collect::<Vec<_>>() {
+            self.count(&pod);
+        }
+    }
+
+    fn count(&mut self, pod: &PodInfo) {
+        self.requested.add(&pod.requests);
+        for (sum, more) in self.weight.iter_mut().zip(pod.weight()) {
+            *sum = sum.saturating_add(more);
         }
     }
 }

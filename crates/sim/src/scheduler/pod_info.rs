@@ -93,6 +93,13 @@ impl PodInfo {
         priority(&self.pod)
     }
 
+    /// Milli-CPUs and bytes for comparing nodes. A pod that asks for nothing counts a little, as in the real one, so that
+    /// such pods do not pile up.
+    pub(super) fn weight(&self) -> [i64; 2] {
+        let at_least = |asked: i64, small: i64| if asked == 0 { small } else { asked };
+        [at_least(self.requests.milli_cpu, 100), at_least(self.requests.memory, 200 << 20)]
+    }
+
     pub(super) fn volumes(&self) -> impl Iterator<Item = &Volume> {
         self.pod.spec.iter().flat_map(|s| s.volumes.iter().flatten())
     }

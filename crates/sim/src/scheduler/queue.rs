@@ -101,6 +101,8 @@ pub struct Queue {
     active: BTreeSet<Rank>,
     backing_off: BTreeSet<(Timestamp, Rank)>,
     timers: BTreeSet<(Timestamp, Key)>,
+    /// Who waits, by each filter that refused it, or by none.
+    waiting: BTreeMap<Option<Filter>, BTreeSet<Key>>,
     next_sequence: u64,
 }
 
@@ -175,17 +177,9 @@ impl Queue {
 
     /// Wakes the pods that the change may help.
     pub fn wake(&mut self, change: Change, now: Timestamp) {
-        let helped: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|(_, e)| match &e.state {
-                State::Waiting { filters } if filters.is_empty() => change == Change::NodeAdded,
-                State::Waiting { filters } => filters.iter().any(|f| change.helps(*f)),
-                _ => false,
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in helped {
+        let helps = |filter: &Option<Filter>| filter.map_or(change == Change::NodeAdded, |f| change.helps(f));
+        let helped: BTreeSet<_> = self.waiting.iter().filter(|(f, _)| helps(f)).flat_map(|(_, keys)| keys).collect();
+        for key in helped.into_iter().cloned().collect::<Vec<_>>() {
             if let Some(mut entry) = self.take(&key) {
                 entry.state = woken(&entry, now);
                 self.put(key, entry);
@@ -221,6 +215,13 @@ impl Queue {
         match &entry.state {
             State::Active => _ = self.active.remove(&rank),
             State::BackingOff { until } => _ = self.backing_off.remove(&(*until, rank)),
+            State::Waiting { filters } => {
+                for filter in reasons(filters) {
+                    if let Some(keys) = self.waiting.get_mut(&filter) {
+                        keys.remove(key);
+                    }
+                }
+            }
             _ => {}
         }
         if let Some(at) = entry.timer() {
@@ -234,6 +235,11 @@ impl Queue {
         match &entry.state {
             State::Active => _ = self.active.insert(rank),
             State::BackingOff { until } => _ = self.backing_off.insert((*until, rank)),
+            State::Waiting { filters } => {
+                for filter in reasons(filters) {
+                    self.waiting.entry(filter).or_default().insert(key.clone());
+                }
+            }
             _ => {}
         }
         if let Some(at) = entry.timer() {
@@ -255,6 +261,11 @@ impl Entry {
             State::Active | State::InHand | State::Gated => None,
         }
     }
+}
+
+fn reasons(filters: &BTreeSet<Filter>) -> impl Iterator<Item = Option<Filter>> {
+    let none = filters.is_empty().then_some(None);
+    filters.iter().copied().map(Some).chain(none)
 }
 
 fn woken(entry: &Entry, now: Timestamp) -> State {

@@ -53,23 +53,15 @@ fn stretched(raw: Vec<i64>) -> Vec<i64> {
     raw.into_iter().map(|v| (v - low) * FULL / (high - low)).collect()
 }
 
-/// Shares of CPU and memory, in percent, that are taken once the pod is there. A pod that asks for nothing counts a
-/// little, as in the real one, so that such pods do not pile up.
+/// Shares of CPU and memory, in percent, that are taken once the pod is there.
 fn taken(pod: &PodInfo, node: &NodeInfo) -> [i64; 2] {
-    const SMALL_CPU: i64 = 100;
-    const SMALL_MEMORY: i64 = 200 << 20;
-    let at_least = |asked: i64, small: i64| if asked == 0 { small } else { asked };
-    let share = |used: i64, asked: i64, has: i64| {
-        if has <= 0 {
-            FULL
-        } else {
-            (used.saturating_add(asked)).saturating_mul(FULL).checked_div(has).unwrap_or(FULL).min(FULL)
-        }
-    };
-    let sum = |amount: &dyn Fn(&PodInfo) -> i64| node.pods.values().map(|p| amount(p)).fold(0, i64::saturating_add);
-    let cpu = |p: &PodInfo| at_least(p.requests.milli_cpu, SMALL_CPU);
-    let memory = |p: &PodInfo| at_least(p.requests.memory, SMALL_MEMORY);
-    [share(sum(&cpu), cpu(pod), node.allocatable.milli_cpu), share(sum(&memory), memory(pod), node.allocatable.memory)]
+    let has = [node.allocatable.milli_cpu, node.allocatable.memory];
+    let asked = pod.weight();
+    [0, 1].map(|i| {
+        let used = node.weight[i].saturating_add(asked[i]);
+        // A node that has nothing is full.
+        used.saturating_mul(FULL).checked_div(has[i]).unwrap_or(FULL).clamp(0, FULL)
+    })
 }
 
 fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {

@@ -7,11 +7,12 @@ use crate::scheduler::cluster::NodeInfo;
 use crate::scheduler::pod_info::PodInfo;
 
 pub(super) fn unschedulable(pod: &PodInfo, node: &NodeInfo) -> Option<Refusal> {
-    let closed = node.node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or_default();
-    let taint =
-        Taint { key: "node.kubernetes.io/unschedulable".into(), effect: "NoSchedule".into(), ..Taint::default() };
-    (closed && !tolerated(pod, &taint))
-        .then(|| Refusal::lasting(Filter::NodeUnschedulable, "node(s) were unschedulable"))
+    if !node.node.spec.as_ref().and_then(|s| s.unschedulable).unwrap_or_default() {
+        return None;
+    }
+    let (key, effect) = ("node.kubernetes.io/unschedulable".to_owned(), "NoSchedule".to_owned());
+    let taint = Taint { key, effect, ..Taint::default() };
+    (!tolerated(pod, &taint)).then(|| Refusal::lasting(Filter::NodeUnschedulable, "node(s) were unschedulable"))
 }
 
 pub(super) fn untolerated(pod: &PodInfo, node: &NodeInfo) -> Option<Refusal> {
@@ -38,12 +39,14 @@ fn tolerated(pod: &PodInfo, taint: &Taint) -> bool {
 
 /// An empty effect or key stands for any. `Gt` and `Lt` match nothing: their feature is off by default in 1.35.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let given = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
-    let value = |text: &Option<String>| text.clone().unwrap_or_default();
-    given(&toleration.effect).is_none_or(|e| e == taint.effect)
-        && given(&toleration.key).is_none_or(|k| k == taint.key)
-        && match toleration.operator.as_deref().unwrap_or_default() {
-            "" | "Equal" => value(&toleration.value) == value(&taint.value),
+    fn given(text: Option<&String>) -> &str {
+        text.map_or("", String::as_str)
+    }
+    let any_or = |text: &str, wanted: &str| text.is_empty() || text == wanted;
+    any_or(given(toleration.effect.as_ref()), &taint.effect)
+        && any_or(given(toleration.key.as_ref()), &taint.key)
+        && match given(toleration.operator.as_ref()) {
+            "" | "Equal" => given(toleration.value.as_ref()) == given(taint.value.as_ref()),
             "Exists" => true,
             _ => false,
         }

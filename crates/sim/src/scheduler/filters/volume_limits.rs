@@ -27,8 +27,11 @@ pub(super) fn exceeded(cluster: &Cluster, pod: &PodInfo, node: &NodeInfo) -> Res
         }
         new.extend(attached(cluster, claim));
     }
+    if new.is_empty() {
+        return Ok(None);
+    }
     let limits = limits(cluster, node.name());
-    if new.is_empty() || limits.is_empty() {
+    if limits.is_empty() {
         return Ok(None);
     }
     let mut present: BTreeSet<_> = node

@@ -58,7 +58,7 @@ impl Zones {
     /// A node without any such label is taken to be where everything is.
     pub(super) fn refuse(&self, node: &NodeInfo) -> Option<Refusal> {
         let labels = node.labels();
-        if !KEYS.iter().any(|(key, _)| labels.contains_key(*key)) {
+        if self.0.is_empty() || !KEYS.iter().any(|(key, _)| labels.contains_key(*key)) {
             return None;
         }
         let fits = |(key, newer, values): &(&str, &str, BTreeSet<String>)| {
