@@ -7,6 +7,7 @@
 //!
 //! [`template`] prepares the pools, [`node`] and [`claim`] are the candidates, [`topology`] knows how many pods are where.
 
+pub mod check;
 mod claim;
 mod min_values;
 mod misfit;

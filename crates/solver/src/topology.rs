@@ -39,6 +39,14 @@ pub(crate) struct Topology<'a> {
     inverse_by_identity: BTreeMap<Identity, usize>,
     /// Host names of claims opened in this pass.
     hostnames: BTreeSet<String>,
+    /// Where the pods of this pass went so far.
+    placed: Vec<Placed<'a>>,
+}
+
+struct Placed<'a> {
+    pod: &'a PodView,
+    requirements: Requirements,
+    taints: Vec<Taint>,
 }
 
 impl<'a> Topology<'a> {
@@ -54,6 +62,7 @@ impl<'a> Topology<'a> {
             inverse: Vec::new(),
             inverse_by_identity: BTreeMap::new(),
             hostnames: BTreeSet::new(),
+            placed: Vec::new(),
         };
         topology.add_inverse_of_bound_pods();
         topology
@@ -125,6 +134,10 @@ impl<'a> Topology<'a> {
         let mut group = Group::new(&identity);
         self.add_node_domains(&mut group);
         self.count_bound_pods(&mut group);
+        // Relaxing changes tolerations and terms, so a group may begin in the middle of a pass.
+        for placed in &self.placed {
+            count(&mut group, placed.pod, &Place { requirements: &placed.requirements, taints: &placed.taints });
+        }
         self.groups.push(group);
         self.by_identity.insert(identity, self.groups.len() - 1);
         self.groups.len() - 1
@@ -236,15 +249,10 @@ impl<'a> Topology<'a> {
     /// Counts a pod that was placed (SCH-135).
     pub(crate) fn record(&mut self, trial: &Trial<'_>, place: &Place<'_>) {
         for group in &mut self.groups {
-            if !group.selects(trial.pod) || !group.filter.accepts(place) {
-                continue;
-            }
-            let Some(values) = place.requirements.get(&group.key).and_then(listed) else { continue };
-            match (group.kind, &values[..]) {
-                (Kind::AntiAffinity, all) => all.iter().for_each(|value| group.add(value, 1)),
-                (_, [one]) => group.add(one, 1),
-                _ => {}
-            }
+            count(group, trial.pod, place);
+        }
+        if let Some(pod) = self.snapshot.pending.get(&trial.pod.id) {
+            self.placed.push(Placed { pod, requirements: place.requirements.clone(), taints: place.taints.to_vec() });
         }
         for group in self.inverse.iter_mut().filter(|group| group.owners.contains(&trial.pod.id)) {
             let values = place.requirements.get(&group.key).and_then(listed).unwrap_or_default();
@@ -252,6 +260,19 @@ impl<'a> Topology<'a> {
                 group.add(value, 1);
             }
         }
+    }
+}
+
+/// Ordinary groups count whom they select, where the domain is certain; anti-affinity counts wherever the pod may be.
+fn count(group: &mut Group, pod: &PodView, place: &Place<'_>) {
+    if !group.selects(pod) || !group.filter.accepts(place) {
+        return;
+    }
+    let Some(values) = place.requirements.get(&group.key).and_then(listed) else { return };
+    match (group.kind, &values[..]) {
+        (Kind::AntiAffinity, all) => all.iter().for_each(|value| group.add(value, 1)),
+        (_, [one]) => group.add(one, 1),
+        _ => {}
     }
 }
 

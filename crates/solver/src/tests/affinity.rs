@@ -278,3 +278,16 @@ fn sc_379_domains_follow_each_pods_own_tolerations() {
         assert_eq!(cluster.counts("zone", &selector("target=yes")).len(), 2);
     }
 }
+
+/// A group that begins while the pass runs, because relaxing has changed the pod's tolerations, knows who was placed
+/// before (found by [`super::random`]).
+#[test]
+fn groups_that_begin_late_count_what_is_placed() {
+    let mut cluster = with(pool("p").taint("soft=1:PreferNoSchedule"), f1());
+    cluster.node(unmanaged("u", "cpu=1 memory=1Gi pods=5", "zone=z1"));
+    let ids = cluster.run([
+        target().asks("cpu=2").select("zone", "z1"),
+        pod().asks("cpu=1").select("zone", "z1").apart(near("zone", "target=yes")),
+    ]);
+    assert_eq!((cluster.placed(&ids), cluster.at(&ids[1]).is_some()), (1, false));
+}

@@ -85,7 +85,7 @@ pub(super) fn toleration(text: &str) -> Toleration {
 }
 
 /// A pod in the making. The cluster names those that have no name.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Pod(pub(super) PodView);
 
 pub(super) fn pod() -> Pod {
@@ -251,7 +251,7 @@ pub(super) fn exists(name: &str) -> Selector {
     Selector::new([one])
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Pool(pub(super) PoolView);
 
 /// NP of the fixtures, under another name if need be.

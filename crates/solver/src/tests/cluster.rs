@@ -17,10 +17,11 @@ use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 
 use super::build::{Pod, Pool, key, pool, selector};
 use super::fixtures::{RESERVATION, Type, f1, rules};
+use crate::check::violations;
 use crate::{Options, Placement, Plan, PlannedClaim, plan};
 
 /// How far launched nodes get before the next pass.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launched {
     /// Nothing but the claim is known.
     ClaimOnly,
@@ -29,6 +30,7 @@ pub(super) enum Launched {
     Initialized,
 }
 
+#[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) pools: Vec<(Pool, Arc<Vec<InstanceType>>)>,
     pub(super) nodes: Vec<ExistingNode>,
@@ -164,7 +166,7 @@ impl Cluster {
     pub(super) fn plan(&self) -> Plan {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, &self.rules, &self.options);
-        assert_eq!(plan.placed.len() + plan.unplaced.len(), self.pending.len(), "nobody vanishes");
+        assert_eq!(violations(&snapshot, &self.rules, &plan), []);
         plan
     }
 

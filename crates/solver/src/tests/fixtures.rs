@@ -26,7 +26,7 @@ pub(super) fn resources(text: &str) -> Resources {
 }
 
 /// A type in the making: the defaults of the fixtures, and what a case changes.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Type(pub(super) InstanceType);
 
 /// `it("std", "cpu=4 memory=4Gi pods=5")`.
