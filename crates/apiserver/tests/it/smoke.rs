@@ -25,7 +25,7 @@ fn commands() -> Vec<Command> {
     while let Some(line) = lines.next() {
         match line {
             "<<" => {
-                input = lines.by_ref().take_while(|line| *line != ">>").fold(String::new(), |all, l| all + l + "\n")
+                input = lines.by_ref().take_while(|line| *line != ">>").fold(String::new(), |all, l| all + l + "\n");
             }
             "<< crds" => {
                 let items = karpenter_api::crd::all();
