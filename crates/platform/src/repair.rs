@@ -187,7 +187,7 @@ mod tests {
             RepairPolicies::compile(policies)
                 .map_or_else(|all| all.0.iter().map(ToString::to_string).collect(), |_| vec![])
         };
-        assert_eq!(said(&[good.clone()]), Vec::<String>::new());
+        assert_eq!(said(std::slice::from_ref(&good)), Vec::<String>::new());
         for (policies, want) in [
             (vec![], vec!["0 policies have an empty"]),
             (vec![good.clone(), good.clone()], vec!["2 policies have an empty"]),

@@ -230,7 +230,7 @@ impl Subject for SmallSubject {
     async fn pause(&self, _: Duration) {}
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(60)
+        Duration::from_mins(1)
     }
 }
 
