@@ -413,6 +413,10 @@ impl Api {
         {
             return respond::failure(&failure);
         }
+        if !self.inner.options.rbac && call.kind.group == "authorization.k8s.io" {
+            // Go clients send a verdict of their own, the zero one.
+            set_status(&mut call, |_, _| None);
+        }
         let answer = state.handle(&call);
         let published = state.store.published();
         drop(state);
@@ -433,6 +437,12 @@ impl Api {
                     respond::object(&call.kind, &entry.requested(&call.kind), view, now)
                 };
                 respond::json_response(200, bytes)
+            }
+            Ok(Answer::List(_)) if matches!(view.form, Form::Metadata(_)) => {
+                let kind = go_type(&call.kind, "List");
+                let message =
+                    format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})");
+                respond::failure(&Failure::new(406, "NotAcceptable", message))
             }
             Ok(Answer::List(answer)) => respond::json_response(200, respond::list(&call.kind, &answer, view, now)),
             Ok(Answer::Watch(mut start)) => {
@@ -467,23 +477,45 @@ impl Api {
             group: call.kind.group.clone(),
             resource: call.kind.plural.clone(),
             subresource: call.subresource.clone(),
-            namespace: call.namespace.clone(),
+            // A namespace is in itself, so that a role there can allow to read it.
+            namespace: if call.kind.kind == "Namespace" { call.name.clone() } else { call.namespace.clone() },
             name: call.name.clone(),
         };
         match rbac::allowed(&policy, &user, &request) {
             rbac::Decision::Denied { reason } => Err(forbidden(rbac::refusal(&user, &request, &reason))),
             rbac::Decision::Allowed { .. } => {
-                if call.kind.kind.ends_with("AccessReview")
-                    && let Ok(mut review) = call.content.parse()
-                    && review.is_object()
-                {
-                    review["status"] = rbac::review(&policy, &user, &review);
-                    call.content.bytes = crate::store::encode(&review);
+                if call.kind.group == "authorization.k8s.io" {
+                    set_status(call, |kind, review| match kind {
+                        "SelfSubjectRulesReview" => {
+                            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+                            Some(rbac::rules_review(&policy, &user, namespace))
+                        }
+                        _ => Some(rbac::review(&policy, &user, review)),
+                    });
                 }
                 Ok(())
             }
         }
     }
+}
+
+/// Changes the status of what is sent; `status` gets kind and object.
+fn set_status(call: &mut Call, status: impl FnOnce(&str, &Value) -> Option<Value>) {
+    let Ok(Value::Object(mut object)) = call.content.parse() else { return };
+    match status(&call.kind.kind, &Value::Object(object.clone())) {
+        Some(status) => drop(object.insert("status".to_owned(), status)),
+        None => drop(object.remove("status")),
+    }
+    call.content.bytes = crate::store::encode(&Value::Object(object));
+}
+
+/// The type by which messages of the server name a kind.
+fn go_type(kind: &ResourceType, suffix: &str) -> String {
+    if kind.crd {
+        return format!("*unstructured.Unstructured{suffix}");
+    }
+    let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    format!("*{package}.{}{suffix}", kind.kind)
 }
 
 /// How the client wants to see objects.
@@ -493,9 +525,15 @@ fn view(headers: &HeaderMap, query: &Query) -> Result<View, Failure> {
         let failure = Failure::new(406, "NotAcceptable", refusal.message);
         if refusal.details { failure.with_details(serde_json::json!({})) } else { failure }
     })?;
-    let include = query.get("includeObject").unwrap_or_default();
-    let include = IncludeObject::parse(include)
-        .ok_or_else(|| Failure::bad_request(format!("unrecognized includeObject value: {include:?}")))?;
+    let include = match (form, query.get("includeObject").unwrap_or_default()) {
+        (Form::Table(_), wanted) => IncludeObject::parse(wanted).ok_or_else(|| {
+            let why = "must be 'Metadata', 'Object', 'None', or empty";
+            Failure::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {wanted:?}: {why}"
+            ))
+        })?,
+        _ => IncludeObject::Metadata,
+    };
     Ok(View { form, include })
 }
 
