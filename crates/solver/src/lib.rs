@@ -5,7 +5,8 @@
 //! pool that can; preferences are wishes that are given up one at a time ([`relax`]). What rules a pod out is part of
 //! the answer ([`Refusal`]), never a log line.
 //!
-//! [`template`] prepares the pools, [`node`] and [`claim`] are the candidates, [`topology`] knows how many pods are where.
+//! [`template`] prepares the pools, [`node`] and [`claim`] are the candidates, [`topology`] knows how many pods are where,
+//! [`reservations`] who holds what. [`check`] judges a plan without knowing how it was made.
 
 pub mod check;
 mod claim;

@@ -11,7 +11,7 @@ use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::scheduling::{AffinityTerm, NodePolicy, PodScheduling, SpreadConstraint};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
-use karpenter_model::taints::Taint;
+use karpenter_model::taints::{Taint, Toleration};
 
 use self::domains::Universe;
 use self::group::{Group, Identity, Kind, NodeFilter};
@@ -144,7 +144,10 @@ impl<'a> Topology<'a> {
     }
 
     fn inverse_group(&mut self, wishes: &PodScheduling, term: &AffinityTerm) -> usize {
-        let identity = self.term_identity(wishes, Kind::AntiAffinity, term);
+        // Relaxing may let the owner put up with soft taints later, and then those domains count as well.
+        let mut wishes = wishes.clone();
+        wishes.tolerations.push(Toleration::prefer_no_schedule());
+        let identity = self.term_identity(&wishes, Kind::AntiAffinity, term);
         if let Some(index) = self.inverse_by_identity.get(&identity) {
             return *index;
         }

@@ -291,3 +291,14 @@ fn groups_that_begin_late_count_what_is_placed() {
     ]);
     assert_eq!((cluster.placed(&ids), cluster.at(&ids[1]).is_some()), (1, false));
 }
+
+/// The owner of a term that will be relaxed to put up with soft taints keeps others away from those zones at once.
+#[test]
+fn soft_taints_do_not_hide_domains_from_the_other_side() {
+    let mut cluster = with(pool("p").taint("soft=1:PreferNoSchedule"), f1());
+    let ids = cluster.run([target().asks("cpu=2"), pod().asks("cpu=1").apart(near("zone", "target=yes"))]);
+    assert_eq!((cluster.placed(&ids), cluster.at(&ids[1]).is_some()), (1, false));
+    cluster.pass();
+    assert_ne!(cluster.label("zone", &ids[0]), cluster.label("zone", &ids[1]));
+    assert!(cluster.at(&ids[1]).is_some());
+}
