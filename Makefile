@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint fmt gen control-plane clean cargo
+.PHONY: help build test campaign lint fmt gen control-plane clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ build: cargo ## release builds of karpenter and karpenter-controller
 # Fast to slow. All tests run, also after a failure, and print their results as cargo does.
 test: lint control-plane ## format, clippy, tidy, then unit, doc and control plane tests
 	$(CARGO) test --workspace --no-fail-fast
+
+# A failure prints its seed and its smallest case; both belong in a test.
+campaign: cargo ## property tests on many new random cases (CASES=20000)
+	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') PROPTEST_CASES=$(or $(CASES),20000) $(CARGO) test --workspace --lib
 
 lint: cargo ## format check, clippy with warnings as errors, repository checks
 	cargo fmt --all --check
