@@ -2,6 +2,8 @@
 //!
 //! The kwok provider launches them, the command line plans with them, the simulated cloud sells them.
 
+pub mod ec2;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

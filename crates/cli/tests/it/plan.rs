@@ -133,3 +133,31 @@ spec:
     assert_eq!(plan["nodes"][0]["launch"]["instanceType"], "c-8x-amd64-linux", "4 CPUs would do without the agent");
     assert_eq!(plan["nodes"][0]["requests"]["cpu"], "4");
 }
+
+#[test]
+fn the_built_in_table_of_ec2() {
+    let pool = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+";
+    let pod = BIG.replace("\"300\"", "\"3\"");
+    let folder = folder(&[("pool.yaml", pool), ("pod.yaml", &pod)]);
+    let run = karpenter(folder.path(), &["plan", "-f", ".", "--instance-types", "ec2"], b"");
+    assert_eq!(
+        run.out,
+        "\
+new nodes:
+  POOL     TYPE             ZONE        CAPACITY   $/HOUR  FILL             PODS
+  default  m7i.xlarge (+9)  us-east-1a  on-demand  0.2016  cpu 77% pods 2%  1: default/big
+1 pod on 1 new node, 0 on existing nodes, 0 unschedulable; $0.2016 per hour
+"
+    );
+}
