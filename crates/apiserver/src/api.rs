@@ -1,5 +1,7 @@
 //! The API as a service: what `kube::Client::new` and a port take.
 
+mod asked;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, header, request::Parts};
+use http::request::Parts;
+use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -16,17 +19,15 @@ use tokio::sync::Notify;
 use tower::Service;
 
 use crate::clock::Clock;
-use crate::discovery;
 use crate::faults::{Asked, Fault, Faults, Rule};
 use crate::guard::Guard;
-use crate::rbac::{self, Identities};
-use crate::request::{Query, ResourcePath, Target, Verb};
+use crate::rbac::Identities;
+use crate::request::{Query, Target, Verb};
 use crate::resource::{Registry, ResourceType};
 use crate::respond;
-use crate::serve::accept::{Form, accepted};
+use crate::serve::accept::Form;
 use crate::state::{Answer, Call, Content, State, storage};
 use crate::status::Failure;
-use crate::table::IncludeObject;
 use crate::watch::{self, Body, Trouble, View};
 
 /// The real server's bound of a request.
@@ -231,12 +232,12 @@ where
 impl Api {
     async fn answer(&self, parts: Parts, bytes: Result<Bytes, Failure>) -> Result<Response<Body>, BoxError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        if let Some(found) = self.discovery(&parts) {
-            return Ok(found);
-        }
         let path = match Target::parse(parts.uri.path()) {
             Target::Resource(path) => path,
-            Target::GroupVersion { .. } | Target::Other(_) => return Ok(respond::failure(&Failure::unknown_path())),
+            Target::GroupVersion { .. } | Target::Other(_) => {
+                let found = self.discovery(&parts);
+                return Ok(found.unwrap_or_else(|| respond::failure(&Failure::unknown_path())));
+            }
         };
         let call = match self.understand(&parts, &path, query) {
             Ok(call) => call,
@@ -249,7 +250,7 @@ impl Api {
             return refused;
         }
         *lock(&self.inner.requests).entry((call.verb, call.kind.kind.clone())).or_default() += 1;
-        let view = match view(&parts.headers, &call.query) {
+        let view = match asked::view(&parts.headers, &call.query) {
             Ok(view) => view,
             Err(failure) => return Ok(respond::failure(&failure)),
         };
@@ -315,81 +316,6 @@ impl Api {
         Some(Err(report.into()))
     }
 
-    fn discovery(&self, parts: &Parts) -> Option<Response<Body>> {
-        if !matches!(parts.method, Method::GET | Method::HEAD) {
-            return None;
-        }
-        let accept = parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let (registry, crds) = {
-            let state = lock(&self.inner.state);
-            let crds = state.registry.by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").map(|kind| {
-                let table = state.store.table(&storage(kind));
-                table
-                    .into_iter()
-                    .flat_map(super::store::Table::values)
-                    .map(|e| Arc::clone(&e.value))
-                    .collect::<Vec<_>>()
-            });
-            (state.registry.clone(), crds.unwrap_or_default())
-        };
-        let query = parts.uri.query().unwrap_or_default();
-        let found = discovery::answer(parts.uri.path(), query, accept, &registry, &crds)?;
-        let mut response = respond::response(found.status, found.content_type, respond::full(found.body.into()));
-        for (name, value) in found.headers {
-            if let Ok(value) = http::HeaderValue::from_str(&value) {
-                response.headers_mut().insert(name, value);
-            }
-        }
-        Some(response)
-    }
-
-    /// Which kind and verb a request is about.
-    fn understand(&self, parts: &Parts, path: &ResourcePath, query: Query) -> Result<Call, Failure> {
-        let state = lock(&self.inner.state);
-        let found = state.registry.by_plural(&path.group, &path.version, &path.plural).cloned();
-        let Some(kind) = found else {
-            let served = state.registry.has_version(&path.group, &path.version);
-            return Err(if served { Failure::unknown_resource() } else { Failure::unknown_path() });
-        };
-        let subresource = path.subresource.clone().unwrap_or_default();
-        let verb = Verb::of(&parts.method, path, &query);
-        if parts.method == Method::HEAD {
-            return Err(Failure::method_not_allowed());
-        }
-        let in_scope = match (&path.namespace, kind.namespaced) {
-            (Some(_), namespaced) => namespaced,
-            (None, true) => path.name.is_none(),
-            (None, false) => true,
-        };
-        if !in_scope || (!subresource.is_empty() && kind.subresource(&subresource).is_none()) {
-            let of_object = kind.crd && in_scope && matches!(subresource.as_str(), "status" | "scale");
-            let name = path.name.as_deref().unwrap_or_default();
-            return Err(if of_object { Failure::not_found(&kind, name) } else { Failure::unknown_resource() });
-        }
-        let allowed = if subresource.is_empty() {
-            &kind.verbs
-        } else {
-            &kind.subresource(&subresource).ok_or_else(Failure::unknown_resource)?.verbs
-        };
-        // Across namespaces, objects can only be read.
-        let everywhere = kind.namespaced && path.namespace.is_none();
-        let verb = verb
-            .filter(|verb| allowed.iter().any(|v| v == verb.name()) && !(everywhere && verb.writes()))
-            .ok_or_else(Failure::method_not_allowed)?;
-        let user_agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        Ok(Call {
-            verb,
-            kind,
-            namespace: path.namespace.clone().unwrap_or_default(),
-            name: path.name.clone().unwrap_or_default(),
-            subresource,
-            query,
-            user_agent: user_agent.to_owned(),
-            content: Content::default(),
-            now: (self.inner.options.clock)(),
-        })
-    }
-
     fn handle(
         &self,
         parts: &Parts,
@@ -415,7 +341,7 @@ impl Api {
         }
         if !self.inner.options.rbac && call.kind.group == "authorization.k8s.io" {
             // Go clients send a verdict of their own, the zero one.
-            set_status(&mut call, |_, _| None);
+            asked::set_status(&mut call, |_, _| None);
         }
         let answer = state.handle(&call);
         let published = state.store.published();
@@ -439,7 +365,7 @@ impl Api {
                 respond::json_response(200, bytes)
             }
             Ok(Answer::List(_)) if matches!(view.form, Form::Metadata(_)) => {
-                let kind = go_type(&call.kind, "List");
+                let kind = respond::go_type(&call.kind, "List");
                 let message =
                     format!("you requested PartialObjectMetadata, but the requested object is a list ({kind})");
                 respond::failure(&Failure::new(406, "NotAcceptable", message))
@@ -454,87 +380,6 @@ impl Api {
             }
         }
     }
-
-    fn authorize(&self, state: &State, parts: &Parts, call: &mut Call) -> Result<(), Failure> {
-        let objects = |kind: &str| -> Vec<Arc<Value>> {
-            let Some(kind) = state.registry.by_kind("rbac.authorization.k8s.io", "v1", kind) else { return Vec::new() };
-            let table = state.store.table(&storage(kind));
-            table.into_iter().flat_map(super::store::Table::values).map(|e| Arc::clone(&e.value)).collect()
-        };
-        let (cluster_roles, cluster_role_bindings) = (objects("ClusterRole"), objects("ClusterRoleBinding"));
-        let (roles, role_bindings) = (objects("Role"), objects("RoleBinding"));
-        let policy = rbac::Policy {
-            cluster_roles: &cluster_roles,
-            cluster_role_bindings: &cluster_role_bindings,
-            roles: &roles,
-            role_bindings: &role_bindings,
-        };
-        let forbidden =
-            |(message, details): (String, Value)| Failure::new(403, "Forbidden", message).with_details(details);
-        let user = rbac::identify(&self.inner.options.identities, &parts.headers, &policy).map_err(forbidden)?;
-        let request = rbac::Request::Resource {
-            verb: call.verb.name().to_owned(),
-            group: call.kind.group.clone(),
-            resource: call.kind.plural.clone(),
-            subresource: call.subresource.clone(),
-            // A namespace is in itself, so that a role there can allow to read it.
-            namespace: if call.kind.kind == "Namespace" { call.name.clone() } else { call.namespace.clone() },
-            name: call.name.clone(),
-        };
-        match rbac::allowed(&policy, &user, &request) {
-            rbac::Decision::Denied { reason } => Err(forbidden(rbac::refusal(&user, &request, &reason))),
-            rbac::Decision::Allowed { .. } => {
-                if call.kind.group == "authorization.k8s.io" {
-                    set_status(call, |kind, review| match kind {
-                        "SelfSubjectRulesReview" => {
-                            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
-                            Some(rbac::rules_review(&policy, &user, namespace))
-                        }
-                        _ => Some(rbac::review(&policy, &user, review)),
-                    });
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Changes the status of what is sent; `status` gets kind and object.
-fn set_status(call: &mut Call, status: impl FnOnce(&str, &Value) -> Option<Value>) {
-    let Ok(Value::Object(mut object)) = call.content.parse() else { return };
-    match status(&call.kind.kind, &Value::Object(object.clone())) {
-        Some(status) => drop(object.insert("status".to_owned(), status)),
-        None => drop(object.remove("status")),
-    }
-    call.content.bytes = crate::store::encode(&Value::Object(object));
-}
-
-/// The type by which messages of the server name a kind.
-fn go_type(kind: &ResourceType, suffix: &str) -> String {
-    if kind.crd {
-        return format!("*unstructured.Unstructured{suffix}");
-    }
-    let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
-    format!("*{package}.{}{suffix}", kind.kind)
-}
-
-/// How the client wants to see objects.
-fn view(headers: &HeaderMap, query: &Query) -> Result<View, Failure> {
-    let accept: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
-    let form = accepted(&accept.join(",")).map_err(|refusal| {
-        let failure = Failure::new(406, "NotAcceptable", refusal.message);
-        if refusal.details { failure.with_details(serde_json::json!({})) } else { failure }
-    })?;
-    let include = match (form, query.get("includeObject").unwrap_or_default()) {
-        (Form::Table(_), wanted) => IncludeObject::parse(wanted).ok_or_else(|| {
-            let why = "must be 'Metadata', 'Object', 'None', or empty";
-            Failure::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {wanted:?}: {why}"
-            ))
-        })?,
-        _ => IncludeObject::Metadata,
-    };
-    Ok(View { form, include })
 }
 
 #[cfg(test)]

@@ -53,6 +53,15 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
+/// The type by which messages of the server name a kind.
+pub(crate) fn go_type(kind: &ResourceType, suffix: &str) -> String {
+    if kind.crd {
+        return format!("*unstructured.Unstructured{suffix}");
+    }
+    let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    format!("*{package}.{}{suffix}", kind.kind)
+}
+
 /// One object in the form that the client wants.
 pub(crate) fn object(kind: &ResourceType, value: &Arc<Value>, view: View, now: Timestamp) -> Bytes {
     // What is no object of the kind, such as a Status or a Scale, has one form only.

@@ -1,6 +1,9 @@
 //! Objects of built-in kinds as the real server's Go types would hold them: unknown fields gone, empty ones left out or filled
 //! in, quantities in one form.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use serde_json::{Map, Value};
 
 use crate::quantity;
@@ -92,13 +95,20 @@ pub(crate) fn normalise_metadata(value: &mut Value) -> Findings {
 }
 
 /// What an object has before anything is set: what nobody owns just because it was created.
-pub(crate) fn skeleton(shape: &Shape) -> Value {
+pub(crate) fn skeleton(shape: &Shape) -> Arc<Value> {
+    static KNOWN: LazyLock<Mutex<BTreeMap<usize, Arc<Value>>>> = LazyLock::new(Mutex::default);
+    let Shape::Builtin(index) = shape else { return Arc::new(bare(shape)) };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(known.entry(*index).or_insert_with(|| Arc::new(bare(shape))))
+}
+
+fn bare(shape: &Shape) -> Value {
     let mut map = Map::new();
     let node = shape.node();
     for (name, field) in &node.fields {
         match &field.default {
             Some(Value::Object(_)) => {
-                map.insert(name.clone(), skeleton(&field.shape));
+                map.insert(name.clone(), bare(&field.shape));
             }
             Some(default) => {
                 map.insert(name.clone(), default.clone());

@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: who owns which fields.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use super::set::path_text;
@@ -212,7 +214,8 @@ impl Managed {
 }
 
 fn owned(set: &Set, reset: &Set) -> Set {
-    set.difference(&Set::of_fields(UNOWNED)).without(reset)
+    static NOBODYS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(UNOWNED));
+    set.difference(&NOBODYS).without(reset)
 }
 
 /// Takes out what the applier applied last time and nobody claims now.

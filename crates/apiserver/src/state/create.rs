@@ -29,7 +29,7 @@ impl State {
         let mut managed = Managed::default();
         if self.managed_fields {
             let shape = self.shape(&call.kind);
-            let empty = if call.kind.crd { json!({"metadata": {}}) } else { typed::skeleton(&shape) };
+            let empty = if call.kind.crd { Arc::new(json!({"metadata": {}})) } else { typed::skeleton(&shape) };
             managed.update(&shape, &empty, &object, &Self::writer(call));
         }
         if let Some(metadata) = map_at(&mut object, &["metadata"]) {

@@ -144,12 +144,12 @@ impl State {
                 value
             }
             None if call.kind.crd => json!({"apiVersion": version, "kind": kind, "metadata": {}}),
-            None => typed::skeleton(&shape),
+            None => (*typed::skeleton(&shape)).clone(),
         };
         let mut managed = live.map(|entry| Managed::of(&entry.value)).unwrap_or_default();
         if live.is_some() && managed == Managed::default() {
             // Whoever wrote it before is not known by name.
-            let empty = if call.kind.crd { json!({"metadata": {}}) } else { typed::skeleton(&shape) };
+            let empty = if call.kind.crd { Arc::new(json!({"metadata": {}})) } else { typed::skeleton(&shape) };
             let before =
                 Writer { manager: "before-first-apply".to_owned(), subresource: String::new(), ..Self::writer(call) };
             managed.update(&shape, &empty, &current, &before);
