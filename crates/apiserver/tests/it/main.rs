@@ -12,11 +12,13 @@ mod wire;
 
 mod admission;
 mod apply;
+mod clients;
 mod create;
 mod custom;
 mod definitions;
 mod delete;
 mod discovery;
+mod fuzz;
 mod list;
 mod owners;
 mod patch;
@@ -26,6 +28,7 @@ mod smoke;
 mod strategic;
 mod subresources;
 mod tables;
+mod transcripts;
 mod update;
 mod watch;
 

@@ -47,8 +47,8 @@ impl Watch {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let chunk = timeout(LIMIT, self.chunks.next()).await.expect("an event, or the end of the watch");
-            let Some(chunk) = chunk else {
+            let Some(chunk) = timeout(LIMIT, self.chunks.next()).await.expect("an event, or the end of the watch")
+            else {
                 assert_eq!(String::from_utf8_lossy(&self.read), "", "a line was cut off");
                 return None;
             };
