@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -14,6 +15,7 @@ use karpenter_model::pod::PodId;
 use karpenter_platform::NodeClassKind;
 use karpenter_state::{Change, Source};
 use kube::core::{ApiResource, DeserializeGuard, DynamicObject};
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Api, Resource, ResourceExt as _};
@@ -34,6 +36,27 @@ pub async fn run(ctx: Arc<Context>) {
         follow(Api::all(ctx.client.clone()), Namespaces(&ctx)),
         futures::future::join_all(class_watches),
     );
+}
+
+/// Between attempts of a watch that fails: 0.8 s doubled up to 26 s, as kube's own, but without its chance. One process
+/// is no herd that would have to be spread, and a simulated run must be the same run every time.
+#[derive(Debug, Clone, Default)]
+struct Pauses(u32);
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = Duration::from_millis(800) * (1 << self.0);
+        self.0 = (self.0 + 1).min(5);
+        Some(pause)
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
 }
 
 /// What becomes of the objects of one kind.
@@ -63,7 +86,7 @@ where
     F::Object: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
 {
     let kind = F::Object::kind(&());
-    let mut events = watch(api, watcher::Config::default()).default_backoff().boxed();
+    let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {
@@ -264,7 +287,7 @@ impl Follower for Namespaces<'_> {
 async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
     let resource = class_resource(class);
     let api: Api<DynamicObject> = Api::all_with(ctx.client.clone(), &resource);
-    let mut events = watch(api, watcher::Config::default()).default_backoff().boxed();
+    let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {

@@ -4,7 +4,8 @@
 //! takes its time from an injected clock. What an actor decides is a pure function beside it. Nothing here knows a cloud SDK.
 //!
 //! [`scheduler`] places pods on nodes as kube-scheduler does, [`kubelet`] runs them there, [`workloads`] makes and replaces
-//! them, [`fleet`] holds the machines that all of it runs on.
+//! them, [`fleet`] holds the machines that all of it runs on, [`cloud`] sells them. [`world`] puts all of it together with
+//! the autoscaler's own controllers: start there.
 
 pub mod chance;
 pub mod cloud;
@@ -14,3 +15,4 @@ pub mod journal;
 pub mod kubelet;
 pub mod scheduler;
 pub mod workloads;
+pub mod world;

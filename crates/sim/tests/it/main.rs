@@ -4,3 +4,4 @@
 mod actors;
 mod cloud;
 mod scheduler;
+mod world;

@@ -1,0 +1,394 @@
+//! A whole cluster in one process: API server, cloud, kubelets, scheduler, workload controllers and the autoscaler's own
+//! controllers, on paused tokio time and from one seed.
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use karpenter_sim::world::{World, cpu};
+//! # use karpenter_testkit::build::node_pool;
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let w = World::seeded(7).pool(node_pool("default")).start().await;
+//! w.deploy("web", 3, cpu("1")).await;
+//! w.settle().await;
+//! assert_eq!(w.running_pods().len(), 3);
+//! # }
+//! ```
+//!
+//! Tests use it, so it fails loudly: a method that cannot do what it says panics with the seed and how to replay it.
+
+mod checks;
+mod clients;
+mod settling;
+mod storm;
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use karpenter_api::crd;
+use karpenter_api::kinds::{KWOKNodeClass, NodeClaim, NodePool};
+use karpenter_apiserver as apiserver;
+use karpenter_controllers::{Batching, Context, Options, PlanningOptions};
+use karpenter_platform::{Clock, TokioClock};
+use karpenter_testkit::build::{self, PoolBuilder};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+pub use self::checks::Violation;
+pub use self::storm::Storm;
+use crate::cloud::{Cloud, Settings, Surroundings};
+use crate::cluster::Cluster;
+use crate::fleet::Fleet;
+use crate::journal::Journal;
+use crate::kubelet::{Kubelets, Pace};
+use crate::scheduler::Scheduler;
+use crate::workloads::{self, Patience};
+
+/// When worlds begin: late enough for every certificate and early enough to stay readable.
+const EPOCH: &str = "2026-01-01T00:00:00Z";
+
+/// More requests than these at one instant are a loop that never lets time pass. A thousand pods that come at once take
+/// about ten requests each.
+const REQUESTS_PER_INSTANT: usize = 50_000;
+
+/// What each pod of a workload asks for.
+#[derive(Debug, Clone)]
+pub struct Requests(Value);
+
+pub fn cpu(quantity: &str) -> Requests {
+    Requests(json!({ "cpu": quantity }))
+}
+
+impl Requests {
+    #[must_use]
+    pub fn memory(mut self, quantity: &str) -> Self {
+        self.0["memory"] = json!(quantity);
+        self
+    }
+}
+
+/// How a world is put together. What is not said is as a quiet cluster would have it.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    seed: u64,
+    pools: Vec<NodePool>,
+    cloud: Settings,
+    pace: Pace,
+    patience: Patience,
+    autoscaler: bool,
+    checks: bool,
+}
+
+impl Builder {
+    #[must_use]
+    pub fn pool(mut self, pool: PoolBuilder) -> Self {
+        self.pools.push(pool.build());
+        self
+    }
+
+    #[must_use]
+    pub fn cloud(self, cloud: Settings) -> Self {
+        Self { cloud, ..self }
+    }
+
+    #[must_use]
+    pub fn pace(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    #[must_use]
+    pub fn patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Nobody makes nodes.
+    #[must_use]
+    pub fn without_autoscaler(self) -> Self {
+        Self { autoscaler: false, ..self }
+    }
+
+    /// Nobody looks whether the cluster is as it should be.
+    #[must_use]
+    pub fn without_checks(self) -> Self {
+        Self { checks: false, ..self }
+    }
+
+    /// Starts everything; the autoscaler's kinds and the class `default` are there when it returns.
+    pub async fn start(self) -> World {
+        let epoch: Timestamp = EPOCH.parse().unwrap_or(Timestamp::UNIX_EPOCH);
+        self.start_with(Arc::new(TokioClock::starting_at(epoch))).await
+    }
+
+    /// Like [`Builder::start`], with somebody else's clock.
+    pub async fn start_with(self, clock: Arc<dyn Clock>) -> World {
+        let (fleet, journal) = (Arc::<Fleet>::default(), Arc::<Journal>::default());
+        let of_api = clock.clone();
+        let api = apiserver::Api::new(apiserver::Options {
+            clock: Arc::new(move || of_api.now()),
+            seed: self.seed,
+            managed_fields: false,
+            requests_per_instant: Some(REQUESTS_PER_INSTANT),
+            ..apiserver::Options::default()
+        });
+        let surroundings =
+            Surroundings { seed: self.seed, clock: clock.clone(), fleet: fleet.clone(), journal: journal.clone() };
+        let cloud = Cloud::new(surroundings, self.cloud.clone()).unwrap_or_else(|error| fail(&error.to_string()));
+        let mut world = World {
+            client: clients::client(&api, &journal, &clock, "user"),
+            api,
+            clock,
+            fleet,
+            journal,
+            cloud: Arc::new(cloud),
+            actors: Vec::new(),
+            autoscaler: Mutex::default(),
+            watcher: Mutex::new(checks::Watcher::new()),
+            plan: self,
+        };
+        world.install().await;
+        world.start_actors();
+        if world.plan.autoscaler {
+            world.start_autoscaler();
+        }
+        world
+    }
+}
+
+pub struct World {
+    pub api: apiserver::Api,
+    pub client: Client,
+    pub clock: Arc<dyn Clock>,
+    pub fleet: Arc<Fleet>,
+    pub cloud: Arc<Cloud>,
+    pub journal: Arc<Journal>,
+    plan: Builder,
+    actors: Vec<JoinHandle<()>>,
+    autoscaler: Mutex<Option<JoinHandle<()>>>,
+    watcher: Mutex<checks::Watcher>,
+}
+
+impl Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("seed", &self.plan.seed).finish_non_exhaustive()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for actor in &self.actors {
+            actor.abort();
+        }
+        self.stop_autoscaler();
+    }
+}
+
+#[expect(clippy::panic, reason = "a world is for tests, which have to fail here")]
+fn fail(why: &str) -> ! {
+    panic!("{why}")
+}
+
+impl World {
+    pub fn seeded(seed: u64) -> Builder {
+        Builder {
+            seed,
+            pools: Vec::new(),
+            cloud: Settings::default(),
+            pace: Pace::default(),
+            patience: Patience::default(),
+            autoscaler: true,
+            checks: true,
+        }
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.plan.seed
+    }
+
+    fn client_of(&self, who: &'static str) -> Client {
+        clients::client(&self.api, &self.journal, &self.clock, who)
+    }
+
+    async fn install(&self) {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for definition in crd::all() {
+            let definition = serde_json::from_value(definition).unwrap_or_else(|error| fail(&error.to_string()));
+            self.must(crds.create(&PostParams::default(), &definition).await);
+        }
+        let classes: Api<KWOKNodeClass> = Api::all(self.client.clone());
+        self.must(classes.create(&PostParams::default(), &build::kwok_class("default")).await);
+        // No controller looks after classes of this kind; they are what their owner says.
+        let ready = json!({
+            "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": self.clock.now(),
+        });
+        let status = Patch::Merge(json!({"status": {"conditions": [ready]}}));
+        self.must(classes.patch_status("default", &PatchParams::default(), &status).await);
+        let pools: Api<NodePool> = Api::all(self.client.clone());
+        for pool in &self.plan.pools {
+            self.must(pools.create(&PostParams::default(), pool).await);
+        }
+    }
+
+    fn start_actors(&mut self) {
+        let seed = self.plan.seed;
+        let cluster = |who| Cluster::new(self.client_of(who), self.clock.clone(), seed);
+        let (of_kubelets, of_workloads) = (cluster("kubelet"), cluster("workloads"));
+        let kubelets = Kubelets::new(of_kubelets.clone(), self.fleet.clone(), self.plan.pace);
+        let scheduler = Scheduler::new(self.client_of("scheduler"), self.clock.clone());
+        let cloud = self.cloud.clone();
+        let patience = self.plan.patience;
+        // On the current thread tasks start in this order: who wants to be woken asks before the first watch brings anything.
+        self.actors = vec![
+            tokio::spawn(async move { cloud.run().await }),
+            tokio::spawn(async move { kubelets.run().await }),
+            tokio::spawn(workloads::run(of_workloads.clone(), patience)),
+            tokio::spawn(async move { of_kubelets.watch().await }),
+            tokio::spawn(async move { of_workloads.watch().await }),
+            tokio::spawn(scheduler.run()),
+        ];
+    }
+
+    /// The production controllers, as the operator would run them. They know nothing of an earlier start.
+    pub fn start_autoscaler(&self) {
+        let options = Options {
+            policy: self.cloud.label_policy(),
+            batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+            planning: PlanningOptions::default(),
+            workers: 100,
+        };
+        let client = self.client_of("autoscaler");
+        let context = Arc::new(Context::new(client, self.cloud.clone(), self.clock.clone(), options));
+        let running = tokio::spawn(karpenter_controllers::run(context));
+        let before = self.autoscaler.lock().unwrap_or_else(PoisonError::into_inner).replace(running);
+        if let Some(before) = before {
+            before.abort();
+        }
+        self.journal.write(self.clock.now(), "world", "the autoscaler starts");
+    }
+
+    /// Ends the autoscaler wherever it is, as a crash would.
+    pub fn stop_autoscaler(&self) {
+        let running = self.autoscaler.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.abort();
+            self.journal.write(self.clock.now(), "world", "the autoscaler ends");
+        }
+    }
+
+    /// The answer, or the end of the test.
+    fn must<T>(&self, answer: Result<T, kube::Error>) -> T {
+        answer.unwrap_or_else(|error| self.fail(&format!("the API refuses what the test asks for: {error}")))
+    }
+
+    /// Ends the test with everything that is needed to see it again.
+    fn fail(&self, why: &str) -> ! {
+        let seed = self.plan.seed;
+        let looped = self.api.hot_loop().map(|report| format!("{report}\n")).unwrap_or_default();
+        let replay = format!("KARPENTER_SIM_SEED={seed} cargo test -p karpenter-sim --test it -- replay --nocapture");
+        let tail = self.journal.tail(40);
+        fail(&format!(
+            "{why}\n{looped}last of the journal:\n{tail}seed {seed}, at {}; replay: {replay}",
+            self.clock.now()
+        ))
+    }
+
+    /// A Deployment in the namespace `default`, labelled `app=NAME`.
+    pub async fn deploy(&self, name: &str, replicas: u32, requests: Requests) {
+        self.apply(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [
+                        {"name": "main", "image": "none", "resources": {"requests": requests.0}},
+                    ]},
+                },
+            },
+        }))
+        .await;
+    }
+
+    pub async fn scale(&self, name: &str, replicas: u32) {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        self.must(deployments.patch(name, &PatchParams::default(), &patch).await);
+    }
+
+    /// Creates any object.
+    pub async fn apply(&self, object: Value) {
+        let object: DynamicObject = serde_json::from_value(object).unwrap_or_else(|error| fail(&error.to_string()));
+        let types = object.types.clone().unwrap_or_default();
+        let (group, version) = types.api_version.rsplit_once('/').unwrap_or(("", &types.api_version));
+        let registry = self.api.registry();
+        let Some(kind) = registry.by_kind(group, version, &types.kind) else {
+            self.fail(&format!("there is no {} {}", types.api_version, types.kind))
+        };
+        let resource = kube::core::ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: types.api_version.clone(),
+            kind: types.kind.clone(),
+            plural: kind.plural.clone(),
+        };
+        let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+        let api: Api<DynamicObject> = if kind.namespaced {
+            Api::namespaced_with(self.client.clone(), &namespace, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        };
+        self.must(api.create(&PostParams::default(), &object).await);
+    }
+
+    /// Deletes a Deployment with its pods.
+    pub async fn remove(&self, name: &str) {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
+        self.must(deployments.delete(name, &DeleteParams::background()).await);
+    }
+
+    pub async fn nodes(&self) -> Vec<Node> {
+        self.must(Api::all(self.client.clone()).list(&ListParams::default()).await).items
+    }
+
+    pub async fn claims(&self) -> Vec<NodeClaim> {
+        self.must(Api::all(self.client.clone()).list(&ListParams::default()).await).items
+    }
+
+    pub async fn pods(&self) -> Vec<Pod> {
+        self.must(Api::all(self.client.clone()).list(&ListParams::default()).await).items
+    }
+
+    /// Lets time pass, with a look at the safety of the cluster every few seconds.
+    pub async fn advance(&self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() {
+            let step = left.min(Duration::from_secs(5));
+            tokio::time::sleep(step).await;
+            left = left.saturating_sub(step);
+            self.check();
+        }
+    }
+
+    /// Fails if something is not as it must always be.
+    pub fn check(&self) {
+        if let Some(report) = self.api.hot_loop() {
+            self.fail(&format!("no time passes: {report}"));
+        }
+        if !self.plan.checks {
+            return;
+        }
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let violations = watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now());
+        drop(watcher);
+        if !violations.is_empty() {
+            let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            self.fail(&format!("the cluster is not safe:\n{}", all.join("\n")));
+        }
+    }
+}
