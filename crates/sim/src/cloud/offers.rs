@@ -1,9 +1,11 @@
 //! What is on offer at a moment: prices of the day, without what is sold out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::{InstanceType, Offering, Overrides, Price};
-use karpenter_model::labels;
+use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::requirements::Requirement;
 
 use super::prices::{self, Sold};
@@ -52,9 +54,15 @@ pub(super) fn add_reservations(types: &mut [InstanceType], reservations: &[Reser
 
 impl Cloud {
     /// Every type as it is sold now (API-246): also those of which nothing can be had.
-    pub(super) fn on_offer(&self) -> Vec<InstanceType> {
+    pub(super) fn on_offer(&self) -> Arc<Vec<InstanceType>> {
         let now = self.clock.now();
-        let state = self.lock();
+        let mut state = self.lock();
+        let version = (prices::period(self.settings.swing, now), state.changes, state.shortages(now));
+        if let Some((known, types)) = &state.offers
+            && *known == version
+        {
+            return types.clone();
+        }
         let mut types = self.types.clone();
         for instance_type in &mut types {
             for offering in &mut instance_type.offerings {
@@ -70,6 +78,8 @@ impl Cloud {
                 }
             }
         }
+        let types = Arc::new(types);
+        state.offers = Some((version, types.clone()));
         types
     }
 
@@ -90,33 +100,33 @@ impl Cloud {
             }
         }
     }
+}
 
-    /// What would be launched for a claim, cheapest first.
-    pub(super) fn choices(&self, claim: &karpenter_model::claim::ClaimView) -> Vec<(InstanceType, Offering)> {
-        let rules = self.policy.rules();
-        let mut choices: Vec<(InstanceType, Offering)> = Vec::new();
-        for instance_type in self.on_offer() {
-            let named = claim.requirements.get(labels::INSTANCE_TYPE);
-            if named.is_some_and(|named| !named.has(&instance_type.name))
-                || !instance_type.requirements.intersects(&claim.requirements)
-            {
-                continue;
-            }
-            let fitting = instance_type
-                .launchable_offerings(&claim.requirements, rules)
-                .into_iter()
-                .filter(|offering| claim.requests.fits(&instance_type.allocatable_with(&offering.overrides)));
-            let fitting: Vec<Offering> = fitting.cloned().collect();
-            choices.extend(fitting.into_iter().map(|offering| (instance_type.clone(), offering)));
+/// What of this could be launched for a claim, cheapest first.
+pub(super) fn choices<'a>(
+    types: &'a [InstanceType],
+    claim: &ClaimView,
+    rules: &LabelRules,
+) -> Vec<(&'a InstanceType, &'a Offering)> {
+    let named = claim.requirements.get(labels::INSTANCE_TYPE);
+    let mut choices: Vec<(&InstanceType, &Offering)> = Vec::new();
+    for instance_type in types {
+        if named.is_some_and(|named| !named.has(&instance_type.name))
+            || !instance_type.requirements.intersects(&claim.requirements)
+        {
+            continue;
         }
-        choices.sort_by(|(a, x), (b, y)| (x.price, &a.name, x.zone()).cmp(&(y.price, &b.name, y.zone())));
-        choices
+        let launchable = instance_type.launchable_offerings(&claim.requirements, rules).into_iter();
+        let fits = |o: &&Offering| claim.requests.fits(&instance_type.allocatable_with(&o.overrides));
+        choices.extend(launchable.filter(fits).map(|offering| (instance_type, offering)));
     }
+    choices.sort_by(|(a, x), (b, y)| (x.price, &a.name, x.zone()).cmp(&(y.price, &b.name, y.zone())));
+    choices
 }
 
 /// What a launch resolved: every requirement of claim, type and offering that has just one value.
 pub(super) fn resolved_labels(
-    claim: &karpenter_model::claim::ClaimView,
+    claim: &ClaimView,
     instance_type: &InstanceType,
     offering: &Offering,
 ) -> BTreeMap<String, String> {

@@ -16,9 +16,9 @@ use karpenter_platform::{
     RebootError, RepairAction, RepairPolicy, ReservationLabels,
 };
 
-use super::offers::resolved_labels;
+use super::offers::{choices, resolved_labels};
 use super::state::{OfferingKey, Record};
-use super::{Cloud, PROVIDER_PREFIX, after, life, prices};
+use super::{Cloud, PROVIDER_PREFIX, after, life};
 use crate::chance::Chance;
 use crate::fleet::{Health, Machine};
 
@@ -52,17 +52,17 @@ impl Cloud {
 
     /// The cheapest offering of which there is one left; sold out ones are not on offer for a while.
     fn pick(&self, claim: &ClaimView) -> Option<(InstanceType, Offering, OfferingKey)> {
-        let choices = self.choices(claim);
+        let types = self.on_offer();
         let until = after(self.clock.now(), self.settings.sold_out);
         let mut tried = BTreeSet::new();
-        for (instance_type, offering) in choices {
-            let key = OfferingKey::of(&instance_type.name, &offering);
-            let stock = self.stock(&key, &offering);
+        for (instance_type, offering) in choices(&types, claim, self.policy.rules()) {
+            let key = OfferingKey::of(&instance_type.name, offering);
+            let stock = self.stock(&key, offering);
             let mut state = self.lock();
             let trouble = state.trouble.no_capacity;
             let none_left = stock.is_some_and(|stock| state.used(&key) >= stock) || state.chance.happens(trouble);
             if !none_left {
-                return Some((instance_type, offering, key));
+                return Some((instance_type.clone(), offering.clone(), key));
             }
             if offering.reservation_capacity.is_none() {
                 state.sell_out(key.clone(), until);
@@ -214,20 +214,7 @@ impl CloudProvider for Cloud {
     }
 
     async fn instance_types(&self, _pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
-        let now = self.clock.now();
-        let version = {
-            let state = self.lock();
-            let version = (prices::period(self.settings.swing, now), state.changes, state.shortages(now));
-            if let Some((known, types)) = &state.offers
-                && *known == version
-            {
-                return Ok(types.clone());
-            }
-            version
-        };
-        let types = Arc::new(self.on_offer());
-        self.lock().offers = Some((version, types.clone()));
-        Ok(types)
+        Ok(self.on_offer())
     }
 
     async fn drift(&self, claim: &ClaimView) -> Result<Option<DriftReason>, InstanceError> {
