@@ -10,6 +10,8 @@ mod pod;
 mod pool;
 mod resources;
 mod scheduling;
+mod volumes;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +30,8 @@ pub use claim::claim;
 pub use node::{node, node_taint};
 pub use pod::{daemon_set_view as daemon_set, pod};
 pub use pool::pool;
+pub use volumes::{attachment, csi_node, storage_class, volume, volume_claim};
+pub use workloads::{default_spread, replica_set, replication_controller, service, stateful_set};
 
 /// A field that does not say anything we understand.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

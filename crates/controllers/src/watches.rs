@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_model::pod::PodId;
 use karpenter_platform::NodeClassKind;
-use karpenter_state::{Change, Source};
+use karpenter_state::{Change, Source, VolumeChange};
 use kube::core::{ApiResource, DeserializeGuard, DynamicObject};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
@@ -34,6 +35,11 @@ pub async fn run(ctx: Arc<Context>) {
         follow(Api::all(ctx.client.clone()), Pools(&ctx)),
         follow(Api::all(ctx.client.clone()), Daemons(&ctx)),
         follow(Api::all(ctx.client.clone()), Namespaces(&ctx)),
+        follow(Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
+        follow(Api::all(ctx.client.clone()), Volumes(&ctx)),
+        follow(Api::all(ctx.client.clone()), StorageClasses(&ctx)),
+        follow(Api::all(ctx.client.clone()), CsiNodes(&ctx)),
+        follow(Api::all(ctx.client.clone()), Attachments(&ctx)),
         futures::future::join_all(class_watches),
     );
 }
@@ -282,6 +288,80 @@ impl Follower for Namespaces<'_> {
         self.0.provision.notify_one();
     }
 }
+
+/// A kind of storage object: how it is read, and what it means that it is gone. Pods that wait for storage are tried
+/// again when it changes.
+macro_rules! storage {
+    ($follower:ident, $object:ty, $source:ident, $read:expr, $gone:expr, $name:expr) => {
+        struct $follower<'a>(&'a Context);
+
+        impl Follower for $follower<'_> {
+            type Object = $object;
+
+            fn applied(&self, object: $object) {
+                let read: fn(&Context, &$object) -> VolumeChange = $read;
+                let change = read(self.0, &object);
+                self.0.state().apply(Change::Volume(change));
+                self.0.provision.notify_one();
+            }
+
+            fn gone(&self, id: &ObjectId) {
+                self.0.state().apply(Change::Volume($gone(id)));
+            }
+
+            fn listed(&self, ids: BTreeSet<ObjectId>) {
+                let known = ids.iter().map($name).collect();
+                self.0.state().apply(Change::Listed(Source::$source, known));
+                self.0.provision.notify_one();
+            }
+        }
+    };
+}
+
+storage!(
+    VolumeClaims,
+    PersistentVolumeClaim,
+    VolumeClaims,
+    |_, claim| VolumeChange::Claim(Arc::new(convert::volume_claim(claim))),
+    |id: &ObjectId| VolumeChange::ClaimGone(id.clone()),
+    ToString::to_string
+);
+storage!(
+    Volumes,
+    PersistentVolume,
+    Volumes,
+    |ctx, volume| {
+        let converted = convert::volume(volume, ctx.provider.label_rules());
+        report::problems(&converted.problems);
+        VolumeChange::Volume(Arc::new(converted.view))
+    },
+    |id: &ObjectId| VolumeChange::VolumeGone(id.name.clone()),
+    |id| id.name.clone()
+);
+storage!(
+    StorageClasses,
+    StorageClass,
+    StorageClasses,
+    |ctx, class| VolumeChange::Class(Arc::new(convert::storage_class(class, ctx.provider.label_rules()))),
+    |id: &ObjectId| VolumeChange::ClassGone(id.name.clone()),
+    |id| id.name.clone()
+);
+storage!(
+    CsiNodes,
+    CSINode,
+    CsiNodes,
+    |_, node| VolumeChange::CsiNode(Arc::new(convert::csi_node(node))),
+    |id: &ObjectId| VolumeChange::CsiNodeGone(id.name.clone()),
+    |id| id.name.clone()
+);
+storage!(
+    Attachments,
+    VolumeAttachment,
+    Attachments,
+    |_, attachment| VolumeChange::Attachment(Arc::new(convert::attachment(attachment))),
+    |id: &ObjectId| VolumeChange::AttachmentGone(id.name.clone()),
+    |id| id.name.clone()
+);
 
 /// Node classes are of the provider's own kind, so they are followed as plain objects.
 async fn watch_classes(ctx: &Context, class: &NodeClassKind) {

@@ -35,6 +35,8 @@ pub fn pod(name: &str) -> PodView {
         scheduling: PodScheduling::default(),
         critical: false,
         termination_grace_seconds: None,
+        volume_claims: Vec::new(),
+        controller: None,
         unplannable: None,
     }
 }

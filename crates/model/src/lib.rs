@@ -22,3 +22,5 @@ pub mod scheduling;
 pub mod selector;
 pub mod snapshot;
 pub mod taints;
+pub mod volumes;
+pub mod workloads;

@@ -32,6 +32,14 @@ pub enum PodOwner {
     Other,
 }
 
+/// The owner that controls a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Controller {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PodPhase {
     #[default]
@@ -64,6 +72,10 @@ pub struct PodView {
     /// `system-cluster-critical` or `system-node-critical`.
     pub critical: bool,
     pub termination_grace_seconds: Option<i64>,
+    /// PersistentVolumeClaims of the pod's namespace that it uses, ephemeral ones by the name they get.
+    pub volume_claims: Vec<String>,
+    /// Who made the pod and would make another one.
+    pub controller: Option<Controller>,
     /// Something the pod asks for could not be read, so no node can be planned for it.
     pub unplannable: Option<String>,
 }

@@ -13,6 +13,12 @@ use karpenter_model::pod::{DaemonView, PodId, PodView};
 use karpenter_model::pool::{self, PoolView};
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::ExistingNode;
+use karpenter_model::volumes::UnsupportedVolumes;
+
+mod default_spread;
+mod volumes;
+pub use default_spread::{DefaultConstraints, WorkloadChange, Workloads};
+pub use volumes::{VolumeChange, VolumeError, Volumes};
 
 /// The kinds whose first complete list has to be in before anything is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,10 +29,27 @@ pub enum Source {
     Pools,
     Daemons,
     Namespaces,
+    VolumeClaims,
+    Volumes,
+    StorageClasses,
+    CsiNodes,
+    Attachments,
 }
 
 impl Source {
-    pub const ALL: [Self; 6] = [Self::Pods, Self::Nodes, Self::Claims, Self::Pools, Self::Daemons, Self::Namespaces];
+    pub const ALL: [Self; 11] = [
+        Self::Pods,
+        Self::Nodes,
+        Self::Claims,
+        Self::Pools,
+        Self::Daemons,
+        Self::Namespaces,
+        Self::VolumeClaims,
+        Self::Volumes,
+        Self::StorageClasses,
+        Self::CsiNodes,
+        Self::Attachments,
+    ];
 }
 
 #[derive(Debug, Clone)]
@@ -43,13 +66,24 @@ pub enum Change {
     DaemonGone(PodId),
     Namespace(String, BTreeMap<String, String>),
     NamespaceGone(String),
+    Volume(VolumeChange),
+    Workload(WorkloadChange),
     /// The complete list of one kind has been applied; `known` are the names on it, whatever else was known is gone.
     Listed(Source, BTreeSet<String>),
 }
 
 #[derive(Debug, Default)]
 pub struct ClusterState {
+    /// As they were written.
     pods: BTreeMap<PodId, Arc<PodView>>,
+    /// Pods with volumes, with what these ask for filled in.
+    resolved: BTreeMap<PodId, Arc<PodView>>,
+    /// Pods by the volume claims they name.
+    pods_by_claim: BTreeMap<PodId, BTreeSet<PodId>>,
+    volumes: Volumes,
+    workloads: Workloads,
+    /// Given to pods that wait and declare none.
+    default_spread: DefaultConstraints,
     /// Pods by the node they are bound to, terminal ones left out.
     bound: BTreeMap<String, BTreeMap<PodId, Arc<PodView>>>,
     nodes: BTreeMap<String, Arc<NodeView>>,
@@ -72,7 +106,7 @@ pub enum Unsynced {
 impl ClusterState {
     pub fn apply(&mut self, change: Change) {
         match change {
-            Change::Pod(pod) => self.apply_pod(pod),
+            Change::Pod(pod) => self.apply_pod(&pod),
             Change::PodGone(id) => self.remove_pod(&id),
             Change::Node(node) => {
                 self.nodes.insert(node.name.clone(), node);
@@ -105,26 +139,88 @@ impl ClusterState {
             Change::NamespaceGone(name) => {
                 self.namespaces.remove(&name);
             }
+            Change::Volume(change) => self.apply_volume(change),
+            Change::Workload(change) => self.workloads.apply(change),
             Change::Listed(source, known) => self.apply_list(source, &known),
         }
     }
 
-    fn apply_pod(&mut self, pod: Arc<PodView>) {
+    fn apply_pod(&mut self, pod: &Arc<PodView>) {
         self.remove_pod(&pod.id);
-        if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
-            self.bound.entry(node.clone()).or_default().insert(pod.id.clone(), pod.clone());
+        for claim in volumes::claims(pod) {
+            self.pods_by_claim.entry(claim).or_default().insert(pod.id.clone());
         }
-        self.pods.insert(pod.id.clone(), pod);
+        self.pods.insert(pod.id.clone(), pod.clone());
+        self.place_pod(pod);
+    }
+
+    /// Files the pod with what its volumes ask for.
+    fn place_pod(&mut self, pod: &Arc<PodView>) {
+        let view = if pod.volume_claims.is_empty() { pod.clone() } else { Arc::new(self.volumes.resolve(pod)) };
+        if !pod.volume_claims.is_empty() {
+            self.resolved.insert(pod.id.clone(), view.clone());
+        }
+        if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
+            self.bound.entry(node.clone()).or_default().insert(pod.id.clone(), view);
+        }
     }
 
     fn remove_pod(&mut self, id: &PodId) {
-        let Some(node) = self.pods.remove(id).and_then(|pod| pod.node_name.clone()) else { return };
-        if let Some(bound) = self.bound.get_mut(&node) {
-            bound.remove(id);
-            if bound.is_empty() {
-                self.bound.remove(&node);
+        let Some(pod) = self.pods.remove(id) else { return };
+        self.resolved.remove(id);
+        for claim in volumes::claims(&pod) {
+            if let Some(pods) = self.pods_by_claim.get_mut(&claim) {
+                pods.remove(id);
+                if pods.is_empty() {
+                    self.pods_by_claim.remove(&claim);
+                }
             }
         }
+        let Some(node) = pod.node_name.as_ref() else { return };
+        if let Some(bound) = self.bound.get_mut(node) {
+            bound.remove(id);
+            if bound.is_empty() {
+                self.bound.remove(node);
+            }
+        }
+    }
+
+    fn apply_volume(&mut self, change: VolumeChange) {
+        for claim in self.volumes.apply(change) {
+            let pods: Vec<PodId> = self.pods_by_claim.get(&claim).into_iter().flatten().cloned().collect();
+            for pod in pods.iter().filter_map(|id| self.pods.get(id).cloned()).collect::<Vec<_>>() {
+                self.place_pod(&pod);
+            }
+        }
+    }
+
+    /// The pod with what its volumes ask for.
+    fn view<'a>(&'a self, id: &PodId, pod: &'a Arc<PodView>) -> &'a Arc<PodView> {
+        self.resolved.get(id).unwrap_or(pod)
+    }
+
+    /// What the provider cannot work with; before the first change.
+    #[must_use]
+    pub fn without_volumes(mut self, unsupported: UnsupportedVolumes) -> Self {
+        self.volumes.unsupported = unsupported;
+        self
+    }
+
+    /// Spread constraints of pods that declare none (SCH-147); before the first change.
+    #[must_use]
+    pub fn with_default_spread(mut self, defaults: DefaultConstraints) -> Self {
+        self.default_spread = defaults;
+        self
+    }
+
+    /// The pod as a pass plans it: with the default spread constraints, if it has none of its own. Pods of nodes that are
+    /// going come into a pass through this too.
+    pub fn planned(&self, pod: &Arc<PodView>) -> Arc<PodView> {
+        self.workloads.with_defaults(pod, &self.default_spread)
+    }
+
+    pub fn volumes(&self) -> &Volumes {
+        &self.volumes
     }
 
     fn apply_list(&mut self, source: Source, known: &BTreeSet<String>) {
@@ -141,6 +237,15 @@ impl ClusterState {
             Source::Pools => self.pools.retain(|name, _| known.contains(name)),
             Source::Daemons => self.daemons.retain(|id, _| known.contains(&id.to_string())),
             Source::Namespaces => self.namespaces.retain(|name, _| known.contains(name)),
+            Source::VolumeClaims
+            | Source::Volumes
+            | Source::StorageClasses
+            | Source::CsiNodes
+            | Source::Attachments => {
+                for change in self.volumes.missing_from(source, known) {
+                    self.apply_volume(change);
+                }
+            }
         }
         self.listed.insert(source);
     }
@@ -158,7 +263,8 @@ impl ClusterState {
 
     /// Pods that wait for capacity.
     pub fn pending_pods(&self) -> BTreeMap<PodId, Arc<PodView>> {
-        self.pods.iter().filter(|(_, pod)| pod.is_provisionable()).map(|(id, pod)| (id.clone(), pod.clone())).collect()
+        let waiting = self.pods.iter().filter(|(_, pod)| pod.is_provisionable());
+        waiting.map(|(id, pod)| (id.clone(), self.planned(self.view(id, pod)))).collect()
     }
 
     /// Pods bound to a node and not terminal.
@@ -238,6 +344,7 @@ impl ClusterState {
             let entry = entries.entry(node.provider_id.as_deref().unwrap_or(&node.name)).or_default();
             entry.requested = self.requested_on(&node.name);
             entry.pods = self.pods_on(&node.name);
+            entry.volume_limits = self.volumes.limits(&node.name);
             entry.node = Some(node.clone());
         }
         let mut nodes: Vec<ExistingNode> = entries.into_values().collect();

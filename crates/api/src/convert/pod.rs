@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{DaemonView, PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::{Controller, DaemonView, PodId, PodOwner, PodPhase, PodView};
 
 use super::{Converted, Problem, Problems, created_at, deleting_since, non_empty, resources, scheduling};
 
@@ -39,10 +39,22 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
             scheduling,
             critical: spec.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),
             termination_grace_seconds: spec.termination_grace_period_seconds,
+            volume_claims: volume_claims(pod, spec),
+            controller: controller(pod.metadata.owner_references.as_deref().unwrap_or_default()),
             // A node chosen without knowing all that the pod asks for could be the wrong one.
             unplannable: problems.found.iter().find(|problem| !is_preference(problem)).map(ToString::to_string),
         };
     Converted { view, problems: problems.found }
+}
+
+/// The claim of an ephemeral volume is named after pod and volume.
+fn volume_claims(pod: &Pod, spec: &PodSpec) -> Vec<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let claims = spec.volumes.iter().flatten().filter_map(|volume| {
+        let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+        named.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)))
+    });
+    claims.collect()
 }
 
 /// A preference that cannot be read is none.
@@ -58,6 +70,14 @@ fn phase(phase: Option<&str>) -> PodPhase {
         Some("Pending") | None => PodPhase::Pending,
         Some(_) => PodPhase::Unknown,
     }
+}
+
+fn controller(owners: &[OwnerReference]) -> Option<Controller> {
+    owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| Controller {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+    })
 }
 
 fn daemon_set(owners: &[OwnerReference]) -> Option<String> {

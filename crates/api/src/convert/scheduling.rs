@@ -179,29 +179,33 @@ impl PodTerms<'_> {
         })
     }
 
-    /// One that cannot be read selects nothing (SCH-132).
-    fn selector(&mut self, field: &str, selector: Option<&LabelSelector>) -> Option<Selector> {
-        let selector = selector?;
-        let labels = selector.match_labels.iter().flatten().map(|(key, value)| {
-            Ok(SelectorExpression { key: key.clone(), operator: SelectorOperator::In, values: vec![value.clone()] })
-        });
-        let expressions = selector.match_expressions.iter().flatten().map(|expression| {
-            let operator = match expression.operator.as_str() {
-                "In" => SelectorOperator::In,
-                "NotIn" => SelectorOperator::NotIn,
-                "Exists" => SelectorOperator::Exists,
-                "DoesNotExist" => SelectorOperator::DoesNotExist,
-                other => return Err(format!("operator {other:?} is none of In, NotIn, Exists, DoesNotExist")),
-            };
-            Ok(SelectorExpression {
-                key: expression.key.clone(),
-                operator,
-                values: expression.values.clone().unwrap_or_default(),
-            })
-        });
-        let parsed = labels.chain(expressions).collect::<Result<Vec<_>, String>>();
-        self.problems.check(&format!("{field}.labelSelector"), parsed).map(Selector::new)
+    fn selector(&mut self, field: &str, wanted: Option<&LabelSelector>) -> Option<Selector> {
+        selector(self.problems, &format!("{field}.labelSelector"), wanted)
     }
+}
+
+/// One that cannot be read selects nothing (SCH-132).
+pub(super) fn selector(problems: &mut Problems, field: &str, selector: Option<&LabelSelector>) -> Option<Selector> {
+    let selector = selector?;
+    let labels = selector.match_labels.iter().flatten().map(|(key, value)| {
+        Ok(SelectorExpression { key: key.clone(), operator: SelectorOperator::In, values: vec![value.clone()] })
+    });
+    let expressions = selector.match_expressions.iter().flatten().map(|expression| {
+        let operator = match expression.operator.as_str() {
+            "In" => SelectorOperator::In,
+            "NotIn" => SelectorOperator::NotIn,
+            "Exists" => SelectorOperator::Exists,
+            "DoesNotExist" => SelectorOperator::DoesNotExist,
+            other => return Err(format!("operator {other:?} is none of In, NotIn, Exists, DoesNotExist")),
+        };
+        Ok(SelectorExpression {
+            key: expression.key.clone(),
+            operator,
+            values: expression.values.clone().unwrap_or_default(),
+        })
+    });
+    let parsed = labels.chain(expressions).collect::<Result<Vec<_>, String>>();
+    problems.check(field, parsed).map(Selector::new)
 }
 
 /// SCH-160: ports of app containers only.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::budget::Budgets;
 use karpenter_model::duration::NillableDuration;
+use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::{NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
@@ -24,24 +25,7 @@ fn cpu(milli: i64) -> Resources {
 }
 
 fn pod(name: &str, milli: i64) -> PodView {
-    PodView {
-        id: PodId { namespace: "default".into(), name: name.into() },
-        uid: name.into(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        phase: PodPhase::Pending,
-        owner: PodOwner::Other,
-        daemon_set: None,
-        node_name: None,
-        nominated_node_name: None,
-        unschedulable: true,
-        requests: cpu(milli),
-        labels: BTreeMap::new(),
-        scheduling: PodScheduling::default(),
-        critical: false,
-        termination_grace_seconds: None,
-        unplannable: None,
-    }
+    PodView { uid: name.into(), unschedulable: true, requests: cpu(milli), ..example::pod(name) }
 }
 
 fn instance_type(cpus: i64) -> InstanceType {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::budget::Budgets;
 use karpenter_model::duration::NillableDuration;
+use karpenter_model::example;
 use karpenter_model::labels;
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::{PodOwner, PodView};
 use karpenter_model::pool::{NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Operator, Requirement, Requirements};
@@ -90,22 +91,10 @@ pub(super) struct Pod(pub(super) PodView);
 
 pub(super) fn pod() -> Pod {
     Pod(PodView {
-        id: PodId { namespace: "default".into(), name: String::new() },
         uid: String::new(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        phase: PodPhase::Pending,
-        owner: PodOwner::Other,
-        daemon_set: None,
-        node_name: None,
-        nominated_node_name: None,
         unschedulable: true,
         requests: Resources::new().with("pods", Quantity::units(1)),
-        labels: BTreeMap::new(),
-        scheduling: PodScheduling::default(),
-        critical: false,
-        termination_grace_seconds: None,
-        unplannable: None,
+        ..example::pod("")
     })
 }
 
