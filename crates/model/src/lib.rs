@@ -13,6 +13,7 @@ pub mod example;
 pub mod instance_type;
 pub mod labels;
 pub mod node;
+pub mod overlay;
 pub mod pod;
 pub mod pool;
 pub mod quantity;
