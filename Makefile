@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build test campaign lint fmt gen control-plane clean cargo
+.PHONY: help build test campaign bench bench-instructions bench-build lint fmt gen control-plane clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,16 @@ test: lint control-plane ## format, clippy, tidy, then unit, doc and control pla
 # A failure prints its seed and its smallest case; both belong in a test.
 campaign: cargo ## property tests on many new random cases (CASES=20000)
 	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') PROPTEST_CASES=$(or $(CASES),20000) $(CARGO) test --workspace --lib
+
+# Times are those of this machine as busy as it is; the table says how busy that was.
+bench: bench-build ## plan the scenarios: times, costs, violations (BENCH=mix,wide for some of them)
+	$(CARGO_TARGET_DIR)/release/karpenter-bench run --only='$(BENCH)' --json=$(CARGO_TARGET_DIR)/bench.json
+
+bench-instructions: bench-build ## fail when instructions per pod grow too fast (needs valgrind or perf)
+	$(CARGO_TARGET_DIR)/release/karpenter-bench instructions
+
+bench-build: cargo
+	$(CARGO) build --release --package karpenter-bench
 
 lint: cargo ## format check, clippy with warnings as errors, repository checks
 	cargo fmt --all --check

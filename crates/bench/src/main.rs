@@ -1,0 +1,164 @@
+//! Runs the benchmarks. `make bench` builds and calls it.
+
+use std::fs;
+use std::io::{Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand, ValueEnum as _};
+use karpenter_bench::instructions::Counter;
+use karpenter_bench::run::{Budget, Planner, Row, measure, solve};
+use karpenter_bench::scenarios::{Recipe, SCENARIOS};
+use karpenter_bench::table;
+use serde_json::{Value, json};
+
+/// What the planners make of the scenarios.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// List the scenarios
+    List,
+    /// Plan the scenarios and print times, costs and violations
+    Run(RunArgs),
+    /// Plan one scenario once and print nothing, for profilers; planner `none` only makes the scenario
+    Once { scenario: String, planner: String },
+    /// Count instructions per pod and fail where they grow faster than they may
+    Instructions,
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// Only scenarios with these names or first parts of names, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Seconds after which a single plan is stopped; larger scenarios of its family are left out then
+    #[arg(long, default_value_t = 20)]
+    limit: u64,
+    /// The fastest of this many runs counts; fewer where they take long
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Write the rows as JSON, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Instructions per pod of the second scenario may be this many times those of the first.
+const GUARDS: [(&str, &str, f64); 1] = [("mix-1000", "mix-2000", 3.0)];
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().command {
+        Task::List => {
+            for recipe in SCENARIOS {
+                writeln!(stdout(), "{:20} {}", recipe.name, recipe.about)?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Run(args) => run(&args),
+        Task::Once { scenario, planner } => once(&scenario, &planner),
+        Task::Instructions => instructions(),
+    }
+}
+
+fn once(scenario: &str, planner: &str) -> Result<ExitCode> {
+    let scenario = karpenter_bench::named(scenario).context("there is no such scenario")?;
+    if planner != "none" {
+        let planner = Planner::from_str(planner, false).map_err(anyhow::Error::msg)?;
+        drop(solve(&scenario, planner, Duration::MAX));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(args: &RunArgs) -> Result<ExitCode> {
+    let wanted = |recipe: &&Recipe| args.only.is_empty() || args.only.iter().any(|name| is_meant(recipe.name, name));
+    let budget =
+        Budget { limit: Duration::from_secs(args.limit), runs: args.runs, total: Duration::from_secs(args.limit) };
+    let mut rows: Vec<Row> = Vec::new();
+    writeln!(stdout(), "load before: {}", load())?;
+    for recipe in SCENARIOS.iter().filter(wanted) {
+        let scenario = recipe.make();
+        for planner in Planner::ALL {
+            let slow = |row: &&Row| row.family == recipe.family && row.planner == planner && row.stopped;
+            if let Some(row) = rows.iter().find(slow) {
+                writeln!(stderr(), "{} {}: left out, {} was stopped", recipe.name, planner.name(), row.scenario)?;
+                continue;
+            }
+            writeln!(stderr(), "{} {} ...", recipe.name, planner.name())?;
+            let mut row = measure(&scenario, recipe.family, planner, budget);
+            if !row.stopped {
+                count_memory(&mut row)?;
+            }
+            rows.push(row);
+        }
+    }
+    table::write(&rows, &mut stdout())?;
+    writeln!(stdout(), "load after: {}", load())?;
+    if let Some(path) = &args.json {
+        fs::write(path, serde_json::to_string_pretty(&rows)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let broken = rows.iter().filter(|row| row.violations > 0).count();
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `mix` means all of `mix-1`, `mix-100` and so on; nothing means everything.
+fn is_meant(scenario: &str, by: &str) -> bool {
+    by.is_empty() || scenario.strip_prefix(by).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// What else the machine does, for whoever reads the times.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_else(|_| "unknown".to_owned());
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    format!("{} on {cores} cores", load.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+}
+
+/// Asks the program beside this one, which counts allocations.
+fn count_memory(row: &mut Row) -> Result<()> {
+    let program = sibling("karpenter-bench-memory")?;
+    let output = Command::new(&program)
+        .args([&row.scenario, row.planner.name()])
+        .output()
+        .with_context(|| format!("cannot run {}; build it with this program", program.display()))?;
+    let counts: Value =
+        serde_json::from_slice(&output.stdout).with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+    row.allocations = counts["allocations"].as_u64();
+    row.peak_bytes = counts["peakBytes"].as_u64();
+    Ok(())
+}
+
+fn sibling(name: &str) -> Result<PathBuf> {
+    let this = std::env::current_exe().context("cannot tell where this program is")?;
+    Ok(this.parent().unwrap_or(Path::new(".")).join(name))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn instructions() -> Result<ExitCode> {
+    let counter = Counter::find()?;
+    let program = std::env::current_exe()?;
+    let mut good = true;
+    writeln!(stdout(), "counted by {}", counter.name())?;
+    for planner in Planner::ALL {
+        for (small, large, most) in GUARDS {
+            let per_pod = |name: &str| -> Result<f64> {
+                let pods = karpenter_bench::named(name).context("there is no such scenario")?.snapshot.pending.len();
+                let count = counter.count(&program, name, planner.name())?;
+                let each = count as f64 / pods as f64;
+                writeln!(stdout(), "{name} {}: {count} instructions, {each:.0} per pod", planner.name())?;
+                Ok(each)
+            };
+            let ratio = per_pod(large)? / per_pod(small)?;
+            let verdict = if ratio <= most { "good" } else { "grows too fast" };
+            good &= ratio <= most;
+            writeln!(stdout(), "{large} over {small}: {ratio:.2} per pod, at most {most}: {verdict}")?;
+        }
+    }
+    writeln!(stdout(), "{}", json!({"counter": counter.name(), "good": good}))?;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,164 @@
+//! Solving a scenario, and what it took.
+
+use std::time::{Duration, Instant};
+
+use karpenter_solver::{Options, Plan, check};
+use serde::Serialize;
+
+use crate::scenarios::{Preferences, Scenario};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Planner {
+    Reference,
+}
+
+impl Planner {
+    pub const ALL: [Self; 1] = [Self::Reference];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+        }
+    }
+}
+
+/// A plan, and how long each part of making it took.
+#[derive(Debug)]
+pub struct Solved {
+    pub plan: Plan,
+    /// `None` where it is not done apart from solving.
+    pub compile: Option<Duration>,
+    pub solve: Duration,
+    /// It was stopped before the end.
+    pub stopped: bool,
+}
+
+impl Solved {
+    pub fn total(&self) -> Duration {
+        self.compile.unwrap_or_default() + self.solve
+    }
+
+    pub fn cost(&self) -> f64 {
+        self.plan.claims.iter().map(|claim| claim.price.per_hour()).sum()
+    }
+}
+
+pub fn options(scenario: &Scenario) -> Options {
+    Options {
+        preferences: match scenario.preferences {
+            Preferences::Respected => karpenter_solver::Preferences::Respect,
+            Preferences::Ignored => karpenter_solver::Preferences::Ignore,
+        },
+        ..Options::default()
+    }
+}
+
+/// Plans once. Never inlined, so that a profiler can be told to count in here and nowhere else.
+#[inline(never)]
+pub fn solve(scenario: &Scenario, planner: Planner, limit: Duration) -> Solved {
+    match planner {
+        Planner::Reference => reference(scenario, limit),
+    }
+}
+
+fn reference(scenario: &Scenario, limit: Duration) -> Solved {
+    let started = Instant::now();
+    let mut stopped = false;
+    let mut should_stop = || {
+        stopped = started.elapsed() > limit;
+        stopped
+    };
+    let plan = karpenter_solver::plan_until(&scenario.snapshot, &scenario.rules, &options(scenario), &mut should_stop);
+    Solved { plan, compile: None, solve: started.elapsed(), stopped }
+}
+
+/// What a planner made of a scenario.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    pub scenario: String,
+    pub family: String,
+    pub pods: usize,
+    pub planner: Planner,
+    pub runs: usize,
+    /// Of the fastest run.
+    pub compile_ms: Option<f64>,
+    pub solve_ms: f64,
+    pub pods_per_second: f64,
+    pub allocations: Option<u64>,
+    pub peak_bytes: Option<u64>,
+    pub nodes: usize,
+    pub cost: f64,
+    pub lower_bound: Option<f64>,
+    pub gap: Option<f64>,
+    pub unplaced: usize,
+    pub violations: usize,
+    /// Stopped at the time limit: costs and counts are of what had a place by then.
+    pub stopped: bool,
+}
+
+impl Row {
+    pub fn total_ms(&self) -> f64 {
+        self.compile_ms.unwrap_or_default() + self.solve_ms
+    }
+}
+
+/// How long to go on with one scenario and planner.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Of one run.
+    pub limit: Duration,
+    /// The fastest of this many counts.
+    pub runs: usize,
+    /// No further run begins after this long.
+    pub total: Duration,
+}
+
+/// Plans several times and judges the plan.
+pub fn measure(scenario: &Scenario, family: &str, planner: Planner, budget: Budget) -> Row {
+    let started = Instant::now();
+    let mut best = solve(scenario, planner, budget.limit);
+    let mut runs = 1;
+    while runs < budget.runs && !best.stopped && started.elapsed() < budget.total {
+        let next = solve(scenario, planner, budget.limit);
+        runs += 1;
+        if next.total() < best.total() {
+            best = next;
+        }
+    }
+    row(scenario, family, planner, runs, &best)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of pods")]
+fn row(scenario: &Scenario, family: &str, planner: Planner, runs: usize, solved: &Solved) -> Row {
+    let pods = scenario.snapshot.pending.len();
+    let violations = check::violations(&scenario.snapshot, &scenario.rules, &solved.plan);
+    Row {
+        scenario: scenario.name.to_owned(),
+        family: family.to_owned(),
+        pods,
+        planner,
+        runs,
+        compile_ms: solved.compile.map(|compile| compile.as_secs_f64() * 1e3),
+        solve_ms: solved.solve.as_secs_f64() * 1e3,
+        pods_per_second: pods as f64 / solved.total().as_secs_f64(),
+        allocations: None,
+        peak_bytes: None,
+        nodes: solved.plan.claims.len(),
+        cost: solved.cost(),
+        lower_bound: None,
+        gap: None,
+        unplaced: solved.plan.unplaced.len() + solved.plan.untried.len(),
+        violations: violations.len(),
+        stopped: solved.stopped,
+    }
+}
+
+/// By how much the time grows when the pods double, from one row of a family to a larger one.
+#[expect(clippy::cast_precision_loss, reason = "counts of pods")]
+pub fn growth_per_doubling(smaller: &Row, larger: &Row) -> Option<f64> {
+    let sizes = larger.pods as f64 / smaller.pods as f64;
+    let times = larger.total_ms() / smaller.total_ms();
+    (sizes > 1.0 && times.is_finite() && times > 0.0 && !larger.stopped).then(|| 2_f64.powf(times.ln() / sizes.ln()))
+}
