@@ -14,6 +14,7 @@ mod min_values;
 mod misfit;
 mod node;
 mod options;
+mod packing;
 mod pass;
 mod plan;
 mod relax;
