@@ -8,6 +8,8 @@
 //! [`template`] prepares the pools, [`node`] and [`claim`] are the candidates, [`topology`] knows how many pods are where,
 //! [`reservations`] who holds what. [`check`] judges a plan without knowing how it was made.
 
+mod best;
+mod bound;
 pub mod check;
 mod claim;
 mod min_values;
@@ -22,8 +24,11 @@ mod reservations;
 mod template;
 mod topology;
 
-pub use options::{MinValuesPolicy, Options, Preferences, Reserved};
-pub use plan::{Criterion, NoType, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Unplaced, plan, plan_until};
+pub use bound::{Bound, BoundKind, DualPrices, Worth};
+pub use options::{MinValuesPolicy, Options, Planner, Preferences, Reserved};
+pub use plan::{
+    Criterion, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Unplaced, appraise, plan, plan_until,
+};
 
 #[cfg(test)]
 mod tests;

@@ -29,6 +29,25 @@ pub enum Reserved {
     Fallback,
 }
 
+/// Who plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Planner {
+    /// The specified order, exactly.
+    #[default]
+    Reference,
+    /// The reference, and whatever is cheaper and just as valid.
+    Best,
+}
+
+impl Planner {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Best => "best",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub preferences: Preferences,
@@ -36,6 +55,9 @@ pub struct Options {
     pub reserved: Reserved,
     /// The most instance types a claim names (API-277).
     pub max_instance_types: usize,
+    pub planner: Planner,
+    /// How much work [`Planner::Best`] may do beyond the reference; a hundred million steps take about a second.
+    pub steps: u64,
 }
 
 impl Default for Options {
@@ -45,6 +67,8 @@ impl Default for Options {
             min_values: MinValuesPolicy::Strict,
             reserved: Reserved::Strict,
             max_instance_types: 600,
+            planner: Planner::Reference,
+            steps: 100_000_000,
         }
     }
 }

@@ -134,6 +134,7 @@ impl Problem {
         (Self { items, bins, holds }, kept)
     }
 
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> Vec<u32> {
         self.items.iter().map(|item| item.count).collect()
     }

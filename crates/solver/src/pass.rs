@@ -1,5 +1,7 @@
 //! One pass over the pending pods, in the specified order.
 
+mod guided;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use karpenter_model::labels::LabelRules;
@@ -59,10 +61,21 @@ impl<'a> Pass<'a> {
 
     /// SCH-90: a pod that fails goes to the end, until a full round has placed nobody.
     pub(crate) fn run(mut self, snapshot: &'a Snapshot, should_stop: &mut dyn FnMut() -> bool) -> Plan {
-        let mut queue: VecDeque<&'a PodView> = in_order(snapshot);
-        for pod in &queue {
+        self.register_all(snapshot);
+        self.run_rest(snapshot, should_stop);
+        self.finish(snapshot)
+    }
+
+    pub(crate) fn register_all(&mut self, snapshot: &'a Snapshot) {
+        for pod in in_order(snapshot) {
             self.topology.register(&Trial::new(pod, self.options.preferences));
         }
+    }
+
+    /// Pods that have no place yet.
+    pub(crate) fn run_rest(&mut self, snapshot: &'a Snapshot, should_stop: &mut dyn FnMut() -> bool) {
+        let mut queue: VecDeque<&'a PodView> = in_order(snapshot);
+        queue.retain(|pod| !self.placed.contains_key(&pod.id));
         let mut tried_at: BTreeMap<&PodId, usize> = BTreeMap::new();
         while let Some(pod) = queue.pop_front() {
             if tried_at.get(&pod.id) == Some(&queue.len()) {
@@ -81,7 +94,6 @@ impl<'a> Pass<'a> {
                 Attempt::Stopped => break,
             }
         }
-        self.finish(snapshot)
     }
 
     /// SCH-92: try, relax one step, try again.
@@ -164,7 +176,7 @@ impl<'a> Pass<'a> {
         Err(reasons)
     }
 
-    fn finish(self, snapshot: &Snapshot) -> Plan {
+    pub(crate) fn finish(self, snapshot: &Snapshot) -> Plan {
         let mut plan = Plan { placed: self.placed, ..Plan::default() };
         let mut numbers = BTreeMap::new();
         let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
@@ -202,9 +214,12 @@ enum Attempt {
 /// SCH-89.
 fn in_order(snapshot: &Snapshot) -> VecDeque<&PodView> {
     let mut pods: Vec<&PodView> = snapshot.pending.values().map(AsRef::as_ref).collect();
-    pods.sort_by(|a, b| {
-        let size = |pod: &PodView| (pod.requests.amount(CPU), pod.requests.amount(MEMORY));
-        size(b).cmp(&size(a)).then_with(|| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)))
-    });
+    pods.sort_by(|a, b| by_size(a, b));
     pods.into()
+}
+
+/// The order of [`in_order`].
+pub(crate) fn by_size(a: &PodView, b: &PodView) -> std::cmp::Ordering {
+    let size = |pod: &PodView| (pod.requests.amount(CPU), pod.requests.amount(MEMORY));
+    size(b).cmp(&size(a)).then_with(|| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)))
 }

@@ -13,7 +13,8 @@ use karpenter_model::resources::{CPU, Resources};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 use karpenter_model::taints::Taint;
 
-use crate::options::Options;
+use crate::bound::Bound;
+use crate::options::{Options, Planner};
 use crate::pass::Pass;
 
 /// No machine has as many; somebody wrote `100M` for `100m`.
@@ -30,12 +31,59 @@ pub struct Plan {
     pub unplaced: Vec<Unplaced>,
     /// Pods that the pass was stopped before, so that nothing is known about them (SCH-118).
     pub untried: Vec<PodId>,
+    /// Who was asked to plan.
+    pub planner: Planner,
+    /// What found this plan.
+    pub part: Part,
+    /// What such a plan costs at least; [`Planner::Reference`] does not look for it, [`crate::appraise`] does.
+    pub bound: Option<Bound>,
+    /// The work done beyond the reference, in steps.
+    pub steps: u64,
+}
+
+/// Parts of the portfolio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// The specified order.
+    #[default]
+    Reference,
+    /// Node by node, each with what gives most for its price.
+    Fill,
+    /// Nodes that give little for their price, dissolved and packed anew.
+    Search,
+    /// Patterns from a linear programme, rounded.
+    Patterns,
+}
+
+impl Part {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Fill => "fill",
+            Self::Search => "search",
+            Self::Patterns => "patterns",
+        }
+    }
 }
 
 /// How many errors a summary names.
 const SUMMARY: usize = 5;
 
 impl Plan {
+    /// What the new nodes cost: of each the cheapest offering. Infinite when one of them cannot be launched.
+    pub fn cost_per_hour(&self) -> f64 {
+        let price =
+            |claim: &PlannedClaim| if claim.price == Price::MAX { f64::INFINITY } else { claim.price.per_hour() };
+        self.claims.iter().map(price).sum()
+    }
+
+    /// By how much the plan could be dearer than the best one, as a share of the bound; `None` without a bound.
+    pub fn gap(&self) -> Option<f64> {
+        let bound = self.bound.as_ref()?.per_hour;
+        let cost = self.cost_per_hour();
+        if cost <= bound { Some(0.0) } else { Some(cost / bound - 1.0) }
+    }
+
     /// Pods by the pool whose node they go to, new or existing (SCH-119).
     pub fn pods_by_pool(&self, snapshot: &Snapshot) -> BTreeMap<String, Vec<PodId>> {
         let mut by_pool: BTreeMap<String, Vec<PodId>> = BTreeMap::new();
@@ -261,5 +309,13 @@ pub fn plan_until(
     options: &Options,
     should_stop: &mut dyn FnMut() -> bool,
 ) -> Plan {
-    Pass::new(snapshot, rules, options).run(snapshot, should_stop)
+    match options.planner {
+        Planner::Reference => Pass::new(snapshot, rules, options).run(snapshot, should_stop),
+        Planner::Best => crate::best::plan(snapshot, rules, options, should_stop),
+    }
+}
+
+/// What a plan for these pods costs at least. Plans of [`Planner::Best`] come with it.
+pub fn appraise(snapshot: &Snapshot, rules: &LabelRules, options: &Options, plan: &Plan) -> Bound {
+    crate::bound::of(snapshot, rules, options, plan, &mut crate::packing::Steps::new(options.steps))
 }

@@ -10,6 +10,7 @@ mod fixtures;
 mod affinity;
 mod algebra;
 mod basics;
+mod best;
 mod creation;
 mod daemons;
 mod limits;

@@ -99,7 +99,7 @@ fn with_trait(pod: Pod, one: &Trait) -> Pod {
     }
 }
 
-fn any_pod() -> impl Strategy<Value = Pod> {
+pub(super) fn any_pod() -> impl Strategy<Value = Pod> {
     let size = (1..40_i64, 1..30_i64, any::<bool>());
     (size, prop::collection::vec(any_trait(), 0..4)).prop_map(|((cpu, memory, labelled), traits)| {
         let start = if labelled { app() } else { pod() };
@@ -133,7 +133,7 @@ fn any_type(name: &'static str) -> impl Strategy<Value = Type> {
     })
 }
 
-fn any_cluster() -> impl Strategy<Value = Cluster> {
+pub(super) fn any_cluster() -> impl Strategy<Value = Cluster> {
     let pools = (any_pool("a"), any_pool("b"), any::<bool>());
     let types = (any_type("t1"), any_type("t2"), any_type("t3"));
     let nodes = prop::collection::vec((select(ZONES.to_vec()), 1..8_i64, any::<bool>(), 0..3_usize), 0..4);
@@ -179,12 +179,12 @@ fn any_cluster() -> impl Strategy<Value = Cluster> {
     )
 }
 
-fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &Plan) -> String {
     format!("{:?} {:?} {:?}", plan.placed, plan.claims, plan.unplaced)
 }
 
 /// The same things, listed the other way round.
-fn reversed(snapshot: &Snapshot) -> Snapshot {
+pub(super) fn reversed(snapshot: &Snapshot) -> Snapshot {
     let mut other = snapshot.clone();
     other.pools.reverse();
     other.nodes.reverse();
