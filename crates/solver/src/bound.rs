@@ -74,13 +74,13 @@ pub(crate) fn of(snapshot: &Snapshot, rules: &LabelRules, options: &Options, pla
     let prices = fluid::dual_prices(problem, &counts, &mut fluid_steps);
     steps.spend(fluid_steps);
     let values = values_of(problem, &prices, 0.0);
-    let mut best = certified(&reading, &counts, values, BoundKind::Fluid, steps);
+    let mut best = certified(&reading, &counts, &values, BoundKind::Fluid, steps);
     let cost = plan.cost_per_hour();
     if best.per_hour < cost * 0.997 && counts.len() <= MOST_ITEMS && !steps.is_empty() {
         let mut share = steps.share(70);
         let outcome = patterns::solve(problem, &counts, &[], best.per_hour, &mut share);
         steps.spend(share);
-        let pattern = certified(&reading, &counts, outcome.duals, BoundKind::Pattern, steps);
+        let pattern = certified(&reading, &counts, &outcome.duals, BoundKind::Pattern, steps);
         if pattern.per_hour > best.per_hour {
             best = pattern;
         }
@@ -100,9 +100,9 @@ pub(crate) fn of(snapshot: &Snapshot, rules: &LabelRules, options: &Options, pla
 }
 
 /// What everything is worth, less what bins that are limited in number could hold for nothing or for less.
-fn certified(reading: &Reading<'_>, counts: &[u32], values: Vec<f64>, kind: BoundKind, steps: &mut Steps) -> Bound {
+fn certified(reading: &Reading<'_>, counts: &[u32], values: &[f64], kind: BoundKind, steps: &mut Steps) -> Bound {
     let total: f64 = values.iter().zip(counts).map(|(value, count)| value * f64::from(*count)).sum();
-    let given: f64 = limited_gain(reading, counts, &values, steps);
+    let given: f64 = limited_gain(reading, counts, values, steps);
     let worth = |(item, value): (usize, &f64)| {
         let pods = reading.members[item].iter().flatten().map(|pod| pod.id.clone());
         (counts[item] > 0 && *value > 0.0).then(|| Worth { per_hour: *value, pods: pods.collect() })

@@ -108,7 +108,7 @@ pub(crate) type Packing = Vec<Packed>;
 impl Problem {
     /// Bins that no item can use, and bins that another replaces at no higher price, are left out. Returns which of the
     /// given bins were kept, in the order of the new ones.
-    pub(crate) fn new(mut items: Vec<Item>, bins: Vec<Bin>) -> (Self, Vec<usize>) {
+    pub(crate) fn new(mut items: Vec<Item>, bins: &[Bin]) -> (Self, Vec<usize>) {
         let mut members: Vec<Bits> = vec![Bits::new(items.len()); bins.len()];
         for (index, item) in items.iter().enumerate() {
             item.bins.iter().for_each(|bin| members[bin].insert(index));
@@ -157,7 +157,9 @@ impl Problem {
     pub(crate) fn cheapest(&self, load: &[(usize, u32)]) -> Option<usize> {
         let need = self.need_of(load);
         let mut usable = self.items[load.first()?.0].bins.clone();
-        load.iter().for_each(|(item, _)| usable.intersect(&self.items[*item].bins));
+        for (item, _) in load {
+            usable.intersect(&self.items[*item].bins);
+        }
         usable.iter().find(|bin| fits(&need, &self.bins[*bin].capacity))
     }
 

@@ -168,7 +168,8 @@ fn items<'a>(
         members[at].push(group.pods);
     }
     let pools: Vec<usize> = columns.bins.iter().map(|(_, pool, _)| *pool).collect();
-    let (problem, kept) = Problem::new(list, columns.bins.into_iter().map(|(bin, _, _)| bin).collect());
+    let bins: Vec<Bin> = columns.bins.into_iter().map(|(bin, _, _)| bin).collect();
+    let (problem, kept) = Problem::new(list, &bins);
     Reading {
         problem,
         pools: kept.iter().map(|bin| pools[*bin]).collect(),

@@ -60,7 +60,9 @@ pub(crate) fn replay<'a>(reading: &Reading<'a>, packing: &Packing, engine: &mut 
     for groups in &mut waiting.members {
         // Pods that depend on others first: those without rules fit in anywhere afterwards.
         groups.sort_by_key(|group| std::cmp::Reverse(rules_of(group[0])));
-        groups.iter_mut().for_each(|group| group.reverse());
+        for group in groups {
+            group.reverse();
+        }
     }
     let mut nodes: Vec<Node> = Vec::new();
     let mut next = packing.clone();
@@ -120,12 +122,12 @@ fn place<'a>(reading: &Reading<'a>, nodes: &mut [Node], waiting: &mut Waiting<'a
             for (item, count) in &mut node.missing {
                 while *count > 0 {
                     let claim = &mut node.claim;
-                    let taken = waiting.offer(*item, |pod| match *claim {
-                        Some(claim) => engine.add(pod, claim),
-                        None => {
-                            *claim = engine.open(pod, reading.pools[node.bin]);
-                            claim.is_some()
+                    let taken = waiting.offer(*item, |pod| {
+                        if let Some(claim) = *claim {
+                            return engine.add(pod, claim);
                         }
+                        *claim = engine.open(pod, reading.pools[node.bin]);
+                        claim.is_some()
                     });
                     if !taken {
                         break;

@@ -52,7 +52,9 @@ mod tests {
     fn sets_of_more_than_one_word() {
         let set = |members: &[usize]| {
             let mut bits = Bits::new(130);
-            members.iter().for_each(|member| bits.insert(*member));
+            for member in members {
+                bits.insert(*member);
+            }
             bits
         };
         let mut some = set(&[0, 63, 64, 129]);

@@ -36,7 +36,9 @@ pub(crate) fn fill(problem: &Problem, values: &[f64], counts: &[u32], steps: &mu
         }
         let load = known[bin].as_ref().map(|(_, load)| load.clone()).unwrap_or_default();
         let times = load.iter().map(|(item, count)| left[*item] / count).min().unwrap_or(0);
-        load.iter().for_each(|(item, count)| left[*item] -= count * times);
+        for (item, count) in &load {
+            left[*item] -= count * times;
+        }
         if times == 0 {
             return Some(packing);
         }

@@ -36,7 +36,9 @@ fn scaled_down(problem: &Problem, mut prices: Vec<f64>) -> Vec<f64> {
     let worth = |bin: &super::Bin| -> f64 { bin.capacity.iter().zip(&prices).map(|(a, b)| a.max(0.0) * b).sum() };
     let over = problem.bins.iter().map(|bin| if bin.price > 0.0 { worth(bin) / bin.price } else { 1.0 });
     let over = over.fold(1.0, f64::max) * (1.0 + 1e-12);
-    prices.iter_mut().for_each(|price| *price /= over);
+    for price in &mut prices {
+        *price /= over;
+    }
     prices
 }
 
@@ -106,7 +108,9 @@ impl Tableau {
         let before = self.last()[columns];
         let pivot = self.rows[leaving][entering];
         let mut row = std::mem::take(&mut self.rows[leaving]);
-        row.iter_mut().for_each(|value| *value /= pivot);
+        for value in &mut row {
+            *value /= pivot;
+        }
         row[entering] = 1.0 / pivot;
         for other in self.rows.iter_mut().filter(|other| !other.is_empty()) {
             let factor = other[entering];

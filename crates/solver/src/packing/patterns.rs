@@ -103,7 +103,9 @@ fn keep(outcome: &mut Outcome, master: &Master, rows: &[usize]) {
     outcome.amounts = used.iter().map(|(_, amount)| *amount).collect();
     outcome.pool = used.iter().map(|(index, _)| in_items(&master.patterns[*index])).collect();
     let mut basic = vec![false; master.patterns.len()];
-    used.iter().for_each(|(index, _)| basic[*index] = true);
+    for (index, _) in &used {
+        basic[*index] = true;
+    }
     let near = |(index, one): &(usize, &Pattern)| !basic[*index] && master.reduced(one) < 0.05 * one.price;
     outcome.pool.extend(master.patterns.iter().enumerate().filter(near).map(|(_, one)| in_items(one)));
 }
@@ -228,7 +230,9 @@ fn fix(problem: &Problem, pattern: &Pattern, left: &mut [u32], packing: &mut Pac
     if load.is_empty() || (!whole_pattern && amount(&load) < 0.8 * amount(&pattern.load)) {
         return 0;
     }
-    load.iter().for_each(|(item, count)| left[*item] -= count);
+    for (item, count) in &load {
+        left[*item] -= count;
+    }
     packing.push(right_sized(problem, Packed { bin: pattern.bin, load, times: 1 }));
     1
 }

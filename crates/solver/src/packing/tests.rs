@@ -16,7 +16,7 @@ fn problem(items: &[(&[f64], u32)], bins: &[(&[f64], f64)]) -> Problem {
     let items = items.collect();
     Problem::new(
         items,
-        bins.iter().map(|(capacity, price)| Bin { capacity: capacity.to_vec(), price: *price }).collect(),
+        &bins.iter().map(|(capacity, price)| Bin { capacity: capacity.to_vec(), price: *price }).collect::<Vec<_>>(),
     )
     .0
 }
@@ -97,13 +97,15 @@ fn patterns_see_what_fluid_does_not() {
 #[test]
 fn dominated_bins_go() {
     let mut narrow = Bits::new(4);
-    [0, 1, 2].into_iter().for_each(|bin| narrow.insert(bin));
+    for bin in [0, 1, 2] {
+        narrow.insert(bin);
+    }
     let mut picky = Bits::new(4);
     picky.insert(2);
     let items = vec![Item { need: vec![1.0], count: 1, bins: narrow }, Item { need: vec![1.0], count: 1, bins: picky }];
     let bin = |size: f64, price: f64| Bin { capacity: vec![size], price };
     // The second is smaller than the first and dearer, the third too, but somebody can use nothing else; the fourth holds nobody.
-    let (problem, kept) = Problem::new(items, vec![bin(4.0, 1.0), bin(3.0, 2.0), bin(2.0, 1.5), bin(9.0, 0.1)]);
+    let (problem, kept) = Problem::new(items, &[bin(4.0, 1.0), bin(3.0, 2.0), bin(2.0, 1.5), bin(9.0, 0.1)]);
     assert_eq!(kept, [0, 2]);
     assert_eq!(problem.holds, [vec![0], vec![0, 1]]);
     assert_eq!(problem.cheapest(&[(0, 1), (1, 1)]), Some(1));
@@ -139,8 +141,9 @@ fn any_problem() -> impl Strategy<Value = Problem> {
             Item { need, count: *count, bins: usable }
         };
         let items: Vec<Item> = items.iter().map(item).collect();
-        let bins = bins.iter().map(|bin| Bin { capacity: capacity(bin), price: f64::from(bin.2) / 10.0 }).collect();
-        Problem::new(items, bins).0
+        let bins =
+            bins.iter().map(|bin| Bin { capacity: capacity(bin), price: f64::from(bin.2) / 10.0 }).collect::<Vec<_>>();
+        Problem::new(items, &bins).0
     })
 }
 
