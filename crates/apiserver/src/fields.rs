@@ -6,6 +6,8 @@ mod merge;
 mod remove;
 mod set;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::shape::{ListKind, Shape};
@@ -34,4 +36,13 @@ fn item_element(list: &Shape, item: &Value) -> Option<Element> {
             (!identity.is_empty()).then(|| Element::Key(Value::Object(identity).to_string()))
         }
     }
+}
+
+/// What occurs more than once in a list whose items are told apart, each once.
+pub(crate) fn repeated(list: &Shape, items: &[Value]) -> impl Iterator<Item = String> {
+    let mut seen: BTreeMap<Element, usize> = BTreeMap::new();
+    for element in items.iter().filter_map(|item| item_element(list, item)) {
+        *seen.entry(element).or_default() += 1;
+    }
+    seen.into_iter().filter(|(_, count)| *count > 1).map(|(element, _)| set::path_text(&[element]))
 }

@@ -1,7 +1,7 @@
 //! CEL rules, one schema node at a time. Walking ourselves, instead of leaving it to `kube-cel`, lets `oldSelf` follow the API
 //! server: elements of a list have an old value only where the list has keys.
 
-use kube_cel::{CompiledSchema, ErrorKind, ValidationError};
+use kube_cel::{CompilationResult, CompiledSchema, ErrorKind, ValidationError};
 use serde_json::Value;
 
 use crate::compile::{Node, Schema};
@@ -9,6 +9,8 @@ use crate::old;
 use crate::path::FieldPath;
 use crate::validate::Ratcheting;
 use crate::violation::{Violation, ViolationKind, type_name};
+
+mod optional;
 
 const RULES: &str = "x-kubernetes-validations";
 
@@ -22,6 +24,9 @@ pub(crate) struct Rules {
 
 #[derive(Debug)]
 struct Rule {
+    /// As it was compiled, which is how errors name it.
+    compiled: String,
+    /// As it was written.
     rule: String,
     message: Option<String>,
 }
@@ -30,19 +35,24 @@ struct Rule {
 pub(crate) fn compile(schema: &Value) -> Result<Rules, String> {
     let mut own = schema.clone();
     strip(&mut own);
-    if let (Value::Object(map), Some(rules)) = (&mut own, schema.get(RULES)) {
-        map.insert(RULES.to_owned(), rules.clone());
+    let written = schema.get(RULES).cloned().unwrap_or_default();
+    if let Value::Object(map) = &mut own {
+        let mut rules = written.clone();
+        rules.as_array_mut().into_iter().flatten().for_each(optional::wrap);
+        map.insert(RULES.to_owned(), rules);
     }
     let compiled = kube_cel::compile_schema(&own);
     if let Some(error) = compiled.compilation_errors().first() {
-        return Err(error.to_string());
+        return Err(optional::unwrapped(&error.to_string()));
     }
     let results: Vec<_> = compiled.validations.iter().filter_map(|result| result.as_ref().ok()).collect();
     let transitions = results.iter().map(|result| result.is_transition_rule).collect();
-    let texts = results
-        .iter()
-        .map(|result| Rule { rule: result.rule.rule.clone(), message: result.rule.message.clone() })
-        .collect();
+    let text = |(i, result): (usize, &&CompilationResult)| {
+        let compiled = result.rule.rule.clone();
+        let rule = written[i]["rule"].as_str().map_or_else(|| compiled.clone(), str::to_owned);
+        Rule { compiled, rule, message: result.rule.message.clone() }
+    };
+    let texts = results.iter().enumerate().map(text).collect();
     Ok(Rules { compiled, transitions, texts })
 }
 
@@ -113,7 +123,7 @@ impl Walk {
         }
         let Err(errors) = kube_cel::validate_compiled(&rules.compiled, value, old) else { return };
         for error in &errors {
-            let index = rules.texts.iter().position(|text| text.rule == error.rule);
+            let index = rules.texts.iter().position(|text| text.compiled == error.rule);
             let transition = index.and_then(|i| rules.transitions.get(i)).copied().unwrap_or(false);
             if !unchanged || transition {
                 let text = index.and_then(|i| rules.texts.get(i));
@@ -126,7 +136,11 @@ impl Walk {
 fn violation(error: &ValidationError, rule: Option<&Rule>, value: &Value, path: &FieldPath) -> Violation {
     if error.kind == ErrorKind::ValidationFailure {
         let at = field_path(path, &error.field_path);
-        return Violation::new(&at, ViolationKind::Rule, refusal(error.reason.as_deref(), &error.message, value));
+        let message = match rule {
+            Some(rule) if rule.message.is_none() => error.message.replace(&rule.compiled, &rule.rule),
+            _ => error.message.clone(),
+        };
+        return Violation::new(&at, ViolationKind::Rule, refusal(error.reason.as_deref(), &message, value));
     }
     // Printed as the server does: the cause, then which rule.
     let which = rule.map_or(error.rule.as_str(), |rule| rule.message.as_deref().unwrap_or(&rule.rule));

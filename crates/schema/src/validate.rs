@@ -99,6 +99,26 @@ impl Walk {
                 self.node(additional, value, old, &path.key(name));
             }
         }
+        if node.embedded_resource {
+            self.embedded(map, path);
+        }
+    }
+
+    /// An object inside of an object says what it is.
+    fn embedded(&mut self, map: &Map<String, Value>, path: &FieldPath) {
+        for name in ["apiVersion", "kind"] {
+            let at = path.field(name);
+            match map.get(name) {
+                None => self.report(&at, ViolationKind::Required, "Required value: must not be empty"),
+                Some(value) if value == "" => {
+                    self.report(&at, ViolationKind::Invalid, "Invalid value: \"\": must not be empty");
+                }
+                Some(value) if !value.is_string() => {
+                    self.report(&at, ViolationKind::Invalid, format!("Invalid value: {value}: must be a string"));
+                }
+                Some(_) => {}
+            }
+        }
     }
 
     fn list(&mut self, node: &Node, items: &[Value], old: Option<&Value>, path: &FieldPath) {

@@ -86,10 +86,7 @@ fn merge_lists(
     let Some(key) = key.filter(|_| old.iter().chain(new).any(Value::is_object)) else {
         let mut items = old.to_vec();
         items.extend(new.iter().filter(|item| !old.contains(item)).cloned());
-        return Ok(Value::Array(match order {
-            Some(order) => sorted(&items, old, order, None),
-            None => items,
-        }));
+        return Ok(Value::Array(sorted(&items, old, order.map_or(new, Vec::as_slice), None)));
     };
     if new.iter().any(|item| item.get(DIRECTIVE).and_then(Value::as_str) == Some("replace")) {
         let rest = new.iter().filter(|item| {
@@ -198,7 +195,7 @@ mod tests {
                 json!([{"name": "c"}]),
             ),
             (json!({"spec": {"tolerations": [{"key": "y"}]}}), "/spec/tolerations", json!([{"key": "y"}])),
-            (json!({"metadata": {"finalizers": ["c"]}}), "/metadata/finalizers", json!(["a", "b", "c"])),
+            (json!({"metadata": {"finalizers": ["c"]}}), "/metadata/finalizers", json!(["c", "a", "b"])),
             (json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}), "/metadata/finalizers", json!(["b"])),
             (
                 json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/"}}]}}),

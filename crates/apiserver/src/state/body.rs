@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Call, FieldValidation, State, events};
 use crate::json::{self, Parsed};
 use crate::shape::Shape;
-use crate::status::Failure;
+use crate::status::{Cause, Failure};
 use crate::typed::{self, json_type};
 
 /// The body of a request and what it claims to be.
@@ -113,15 +113,15 @@ impl State {
                     call.kind.kind
                 )));
             }
-            if version != wanted || kind != call.kind.kind {
-                let (what, given, expected) = if version == wanted {
-                    ("kind", kind, call.kind.kind.clone())
-                } else {
-                    ("API version", version, wanted)
-                };
+            if version != wanted {
                 return Err(Failure::bad_request(format!(
-                    "the {what} in the data ({given}) does not match the expected {what} ({expected})"
+                    "the API version in the data ({version}) does not match the expected API version ({wanted})"
                 )));
+            }
+            if kind != call.kind.kind {
+                let name = value["metadata"]["name"].as_str().unwrap_or_default();
+                let cause = Cause::invalid("kind", &kind.into(), &format!("must be {}", call.kind.kind));
+                return Err(Failure::invalid_kind(&call.kind.group, kind, name, &[cause]));
             }
             return Ok(());
         }

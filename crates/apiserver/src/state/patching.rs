@@ -221,6 +221,8 @@ fn undeclared(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>)
             }
         }
         (NodeKind::List, Value::Array(items)) => {
+            let twice = crate::fields::repeated(shape, items);
+            found.extend(twice.map(|item| format!("{path}: duplicate entries for key {item}")));
             for item in items {
                 undeclared(&shape.element(), item, &format!("{path}[]"), found);
             }
