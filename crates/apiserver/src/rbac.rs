@@ -109,11 +109,16 @@ pub fn refusal(user: &User, request: &Request, reason: &str) -> (String, Value) 
     }
 }
 
+/// Answers a `SelfSubjectReview`, which `kubectl auth whoami` asks: gives its `status`.
+pub fn self_review(user: &User) -> Value {
+    json!({"userInfo": {"username": user.name, "groups": user.groups}})
+}
+
 /// Answers a `SelfSubjectAccessReview` or `SubjectAccessReview`: gives its `status`.
 pub fn review(policy: &Policy<'_>, asking: &User, review: &Value) -> Value {
     let spec = &review["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let user = if review["kind"] == "SubjectAccessReview" {
+    let user = if review["kind"] == "SubjectAccessReview" || review["kind"] == "LocalSubjectAccessReview" {
         User { name: text(&spec["user"]), groups: list(&spec["groups"]).iter().map(text).collect() }
     } else {
         asking.clone()

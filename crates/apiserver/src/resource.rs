@@ -71,6 +71,11 @@ impl ResourceType {
         self.subresource("status").is_some()
     }
 
+    /// Whether it is a question that is answered at once, and nothing is stored.
+    pub fn is_review(&self) -> bool {
+        matches!(self.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
+    }
+
     /// Objects of all versions of a kind are stored under this.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }

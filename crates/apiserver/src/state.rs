@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) registry: Registry,
     /// What CRDs define, by the CRD's name.
     pub(crate) custom: BTreeMap<String, Custom>,
+    /// Counts what CRDs did to the kinds that are served.
+    pub(crate) definitions: u64,
     chance: Chance,
     /// Whether ownership of fields is recorded.
     managed_fields: bool,
@@ -95,6 +97,7 @@ impl State {
             store: Store::new(history),
             registry: Registry::builtin(),
             custom: BTreeMap::new(),
+            definitions: 0,
             chance: Chance::new(seed),
             managed_fields,
             collecting,

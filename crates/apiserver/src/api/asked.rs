@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, header};
 use serde_json::Value;
 
+use super::documents::{self, Document};
 use super::{Api, lock};
 use crate::discovery;
 use crate::rbac;
@@ -24,23 +25,26 @@ impl Api {
             return None;
         }
         let accept = parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let (registry, crds) = {
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        let key = documents::key(path, query, accept);
+        let (registry, crds, definitions) = {
             let state = lock(&self.inner.state);
+            if let Some(key) = &key
+                && let Some(kept) = lock(&self.inner.documents).get(state.definitions, key)
+            {
+                return Some(kept.response());
+            }
             let crds = state.registry.by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").map(|kind| {
                 let table = state.store.table(&storage(kind));
                 table.into_iter().flat_map(Table::values).map(|e| Arc::clone(&e.value)).collect::<Vec<_>>()
             });
-            (state.registry.clone(), crds.unwrap_or_default())
+            (state.registry.clone(), crds.unwrap_or_default(), state.definitions)
         };
-        let query = parts.uri.query().unwrap_or_default();
-        let found = discovery::answer(parts.uri.path(), query, accept, &registry, &crds)?;
-        let mut response = respond::response(found.status, found.content_type, respond::full(found.body.into()));
-        for (name, value) in found.headers {
-            if let Ok(value) = http::HeaderValue::from_str(&value) {
-                response.headers_mut().insert(name, value);
-            }
+        let found = Document::from(discovery::answer(path, query, accept, &registry, &crds)?);
+        if let Some(key) = key {
+            lock(&self.inner.documents).keep(definitions, key, &found);
         }
-        Some(response)
+        Some(found.response())
     }
 
     /// Which kind and verb a request is about.
@@ -114,28 +118,46 @@ impl Api {
             subresource: call.subresource.clone(),
             // A namespace is in itself, so that a role there can allow to read it.
             namespace: if call.kind.kind == "Namespace" { call.name.clone() } else { call.namespace.clone() },
-            name: call.name.clone(),
+            name: if call.name.is_empty() { selected_name(&call.query) } else { call.name.clone() },
         };
         match rbac::allowed(&policy, &user, &request) {
             rbac::Decision::Denied { reason } => Err(forbidden(rbac::refusal(&user, &request, &reason))),
             rbac::Decision::Allowed { .. } => {
-                if call.kind.group == "authorization.k8s.io" {
-                    set_status(call, |kind, review| match kind {
-                        "SelfSubjectRulesReview" => {
-                            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
-                            Some(rbac::rules_review(&policy, &user, namespace))
-                        }
-                        _ => Some(rbac::review(&policy, &user, review)),
-                    });
-                }
+                set_status(call, |kind, review| match kind {
+                    "SelfSubjectReview" => Some(rbac::self_review(&user)),
+                    "SelfSubjectRulesReview" => {
+                        let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+                        Some(rbac::rules_review(&policy, &user, namespace))
+                    }
+                    _ => Some(rbac::review(&policy, &user, review)),
+                });
                 Ok(())
             }
         }
     }
 }
 
-/// Changes the status of what is sent; `status` gets kind and object.
-pub(super) fn set_status(call: &mut Call, status: impl FnOnce(&str, &Value) -> Option<Value>) {
+/// A list of one name is allowed to whoever may see that name.
+fn selected_name(query: &Query) -> String {
+    let terms = query.get("fieldSelector").unwrap_or_default().split(',');
+    let mut names = terms.filter_map(|term| term.trim().strip_prefix("metadata.name="));
+    names.next().map(|name| name.trim_start_matches('=').to_owned()).unwrap_or_default()
+}
+
+/// What reviews are answered where roles are not asked: everything is allowed.
+pub(super) fn review_freely(api: &Api, parts: &Parts, call: &mut Call) {
+    let identities = &api.inner.options.identities;
+    let user = rbac::identify(identities, &parts.headers, &rbac::Policy::default());
+    let user = user.unwrap_or_else(|_| identities.default.clone());
+    // Go clients send a verdict of their own, the zero one.
+    set_status(call, |kind, _| (kind == "SelfSubjectReview").then(|| rbac::self_review(&user)));
+}
+
+/// Changes the status of a review that is sent; `status` gets kind and object.
+fn set_status(call: &mut Call, status: impl FnOnce(&str, &Value) -> Option<Value>) {
+    if !call.kind.is_review() {
+        return;
+    }
     let Ok(Value::Object(mut object)) = call.content.parse() else { return };
     match status(&call.kind.kind, &Value::Object(object.clone())) {
         Some(status) => drop(object.insert("status".to_owned(), status)),

@@ -32,7 +32,10 @@ replicasets replicaset ReplicaSet ns rs all scale,status
 statefulsets statefulset StatefulSet ns sts all scale,status
 events.k8s.io/v1
 events event Event ns ev - -
+authentication.k8s.io/v1
+selfsubjectreviews selfsubjectreview SelfSubjectReview - - - -
 authorization.k8s.io/v1
+localsubjectaccessreviews localsubjectaccessreview LocalSubjectAccessReview ns - - -
 selfsubjectaccessreviews selfsubjectaccessreview SelfSubjectAccessReview - - - -
 selfsubjectrulesreviews selfsubjectrulesreview SelfSubjectRulesReview - - - -
 subjectaccessreviews subjectaccessreview SubjectAccessReview - - - -

@@ -18,8 +18,8 @@ const MAX_GENERATED_PREFIX: usize = 58;
 impl State {
     pub(super) fn create_from_body(&mut self, call: &Call) -> Result<Answer, Failure> {
         call.dry_run()?;
-        if call.kind.group == "authorization.k8s.io" {
-            return Ok(allowed_review(call));
+        if call.kind.is_review() {
+            return self.answer_review(call);
         }
         if call.kind.kind == "Binding" {
             return self.bind_by_collection(call);
@@ -187,24 +187,28 @@ impl State {
         }
         violations.iter().map(Cause::violation).collect()
     }
+
+    /// Where roles are asked, the verdict is in the object already. Without roles everything is allowed.
+    fn answer_review(&self, call: &Call) -> Result<Answer, Failure> {
+        let mut decoded = self.decode(call)?;
+        if let Some(map) = decoded.object.as_object_mut() {
+            map.entry("status").or_insert_with(|| everything(call));
+        }
+        if call.kind.group == "authentication.k8s.io"
+            && let Some(metadata) = map_at(&mut decoded.object, &["metadata"])
+        {
+            metadata.insert("creationTimestamp".to_owned(), json!(call.time()));
+        }
+        Ok(Answer::Object { code: 201, value: Arc::new(decoded.object), warnings: decoded.warnings })
+    }
 }
 
-/// Without roles everything is allowed.
-fn allowed_review(call: &Call) -> Answer {
-    let mut review = call.content.parse().unwrap_or_else(|_| json!({}));
-    if let Some(map) = review.as_object_mut() {
-        map.insert("apiVersion".to_owned(), json!(call.kind.api_version()));
-        map.insert("kind".to_owned(), json!(call.kind.kind));
-        // Where roles are asked, the verdict is there already.
-        let everything = if call.kind.kind == "SelfSubjectRulesReview" {
-            let rule = |subject: &str| json!([{"verbs": ["*"], subject: ["*"]}]);
-            let mut resources = rule("resources");
-            resources[0]["apiGroups"] = json!(["*"]);
-            json!({"resourceRules": resources, "nonResourceRules": rule("nonResourceURLs"), "incomplete": false})
-        } else {
-            json!({"allowed": true})
-        };
-        map.entry("status").or_insert(everything);
+fn everything(call: &Call) -> Value {
+    if call.kind.kind != "SelfSubjectRulesReview" {
+        return json!({"allowed": true});
     }
-    Answer::Object { code: 201, value: Arc::new(review), warnings: Vec::new() }
+    let rule = |subject: &str| json!([{"verbs": ["*"], subject: ["*"]}]);
+    let mut resources = rule("resources");
+    resources[0]["apiGroups"] = json!(["*"]);
+    json!({"resourceRules": resources, "nonResourceRules": rule("nonResourceURLs"), "incomplete": false})
 }

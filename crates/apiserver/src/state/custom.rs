@@ -51,6 +51,7 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 impl State {
     /// Serves what a stored definition says.
     pub(super) fn define(&mut self, name: &str) {
+        self.definitions += 1;
         let Some(entry) = self.store.get(&definitions(), name).cloned() else { return };
         let object = &entry.value;
         if object["metadata"].get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
@@ -77,6 +78,7 @@ impl State {
 
     /// Takes away what a definition added, with all objects.
     pub(super) fn undefine(&mut self, name: &str, now: Timestamp) {
+        self.definitions += 1;
         let kinds: Vec<GroupKind> = self.registry.custom_types(name).iter().map(|t| t.group_kind()).collect();
         self.registry.set_custom(name, Vec::new());
         self.custom.remove(name);

@@ -3,12 +3,9 @@
 //! A body is generic over [`Backend`] and sees only a [`Cluster`], whose methods go through `client()`. It has a namespace of
 //! its own and makes names of cluster-wide objects with [`Cluster::name`], since the real server is shared by all bodies.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use futures::FutureExt as _;
 use jiff::Timestamp;
 use karpenter_apiserver::{Api, Clock, Options};
 use karpenter_testkit::ControlPlane;
@@ -24,6 +21,12 @@ pub(crate) trait Backend {
 
     /// Something collects what has lost its owner, and empties namespaces that are deleted.
     async fn start_with_collector() -> Cluster;
+
+    /// Roles are asked for everybody but the administrator whose client it is.
+    async fn start_with_roles() -> Cluster;
+
+    /// Both of these.
+    async fn start_with_roles_and_collector() -> Cluster;
 }
 
 /// What a body may use.
@@ -86,6 +89,14 @@ impl Backend for RealApi {
         let shared = SHARED.get_or_try_init(start).await.unwrap_or_else(|e| panic!("{e:#}"));
         Cluster::ready(plain_client(shared).await).await
     }
+
+    async fn start_with_roles() -> Cluster {
+        Self::start().await
+    }
+
+    async fn start_with_roles_and_collector() -> Cluster {
+        Self::start_with_collector().await
+    }
 }
 
 /// The API of this crate, one per body, on the clock of the test.
@@ -93,16 +104,24 @@ pub(crate) struct Embedded;
 
 impl Backend for Embedded {
     async fn start() -> Cluster {
-        Cluster::ready(embedded(false)).await
+        embedded(Options { collector: false, ..Options::default() }).await
     }
 
     async fn start_with_collector() -> Cluster {
-        Cluster::ready(embedded(true)).await
+        embedded(Options { collector: true, ..Options::default() }).await
+    }
+
+    async fn start_with_roles() -> Cluster {
+        embedded(Options { collector: false, rbac: true, ..Options::default() }).await
+    }
+
+    async fn start_with_roles_and_collector() -> Cluster {
+        embedded(Options { collector: true, rbac: true, ..Options::default() }).await
     }
 }
 
-fn embedded(collector: bool) -> Client {
-    Client::new(Api::new(Options { clock: test_clock(), collector, ..Options::default() }), "default")
+async fn embedded(options: Options) -> Cluster {
+    Cluster::ready(Client::new(Api::new(Options { clock: test_clock(), ..options }), "default")).await
 }
 
 /// Wall time that follows tokio's clock: an hour on it costs nothing.
@@ -111,24 +130,11 @@ pub(crate) fn test_clock() -> Clock {
     Arc::new(move || epoch + started.elapsed())
 }
 
-/// A body that is on the list of defects must fail: one that holds now has to come off it.
-pub(crate) async fn judge(module: &str, name: &str, body: impl Future<Output = ()>) {
-    let module = module.split("::").nth(1).unwrap_or_default();
-    if !crate::NOT_YET.contains(&format!("{module}::{name}").as_str()) {
-        return body.await;
-    }
-    let outcome = tokio::time::timeout(Duration::from_hours(1), AssertUnwindSafe(body).catch_unwind()).await;
-    assert!(!matches!(outcome, Ok(Ok(()))), "{module}::{name} holds now: take it off NOT_YET");
-}
-
 /// The same bodies on the embedded API and on a real kube-apiserver.
 macro_rules! on_every_backend {
     ($($body:ident),+ $(,)?) => {
         mod embedded {
-            $(#[tokio::test(start_paused = true)] async fn $body() {
-                let body = super::$body::<crate::backend::Embedded>();
-                crate::backend::judge(module_path!(), stringify!($body), body).await;
-            })+
+            $(#[tokio::test(start_paused = true)] async fn $body() { super::$body::<crate::backend::Embedded>().await })+
         }
         mod real {
             $(#[tokio::test] async fn $body() { super::$body::<crate::backend::RealApi>().await })+

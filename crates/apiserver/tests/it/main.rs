@@ -18,11 +18,13 @@ mod custom;
 mod definitions;
 mod delete;
 mod discovery;
+mod faults;
 mod fuzz;
 mod list;
 mod owners;
 mod patch;
 mod requests;
+mod roles;
 mod selectors;
 mod smoke;
 mod strategic;
@@ -31,7 +33,3 @@ mod tables;
 mod transcripts;
 mod update;
 mod watch;
-
-/// Bodies that hold on the real server and not yet on the embedded one. Every entry is a defect; the list has to be empty.
-const NOT_YET: &[&str] = &[
-];
