@@ -4,6 +4,7 @@
 //! The rules that every cluster grants its authenticated users (discovery, asking about oneself) are built in. Not here:
 //! the ban on granting more than one has.
 
+mod access;
 mod identity;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+pub use self::access::{Access, grants, rules_for};
 pub use self::identity::{Identities, User, identify};
 
 /// The stored objects that decide.

@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, header};
 use serde_json::Value;
 
+use super::acting::Actor;
 use super::documents::{self, Document};
 use super::{Api, lock};
 use crate::discovery;
@@ -94,6 +95,29 @@ impl Api {
         })
     }
 
+    /// Where roles are not asked everything is allowed, and reviews say so.
+    pub(super) fn allow(&self, parts: &Parts, call: &mut Call) {
+        let actor = parts.extensions.get::<Actor>();
+        if let Some(actor) = actor {
+            actor.note(&as_roles_see(call), true);
+        }
+        if !call.kind.is_review() {
+            return;
+        }
+        let identities = self.identities(actor);
+        let user = rbac::identify(&identities, &parts.headers, &rbac::Policy::default());
+        let user = user.unwrap_or_else(|_| identities.default.clone());
+        // Go clients send a verdict of their own, the zero one.
+        set_status(call, |kind, _| (kind == "SelfSubjectReview").then(|| rbac::self_review(&user)));
+    }
+
+    fn identities(&self, actor: Option<&Actor>) -> rbac::Identities {
+        match actor {
+            Some(actor) => rbac::Identities { default: actor.user.clone() },
+            None => self.inner.options.identities.clone(),
+        }
+    }
+
     pub(super) fn authorize(&self, state: &State, parts: &Parts, call: &mut Call) -> Result<(), Failure> {
         let objects = |kind: &str| -> Vec<Arc<Value>> {
             let Some(kind) = state.registry.by_kind("rbac.authorization.k8s.io", "v1", kind) else { return Vec::new() };
@@ -110,17 +134,14 @@ impl Api {
         };
         let forbidden =
             |(message, details): (String, Value)| Failure::new(403, "Forbidden", message).with_details(details);
-        let user = rbac::identify(&self.inner.options.identities, &parts.headers, &policy).map_err(forbidden)?;
-        let request = rbac::Request::Resource {
-            verb: call.verb.name().to_owned(),
-            group: call.kind.group.clone(),
-            resource: call.kind.plural.clone(),
-            subresource: call.subresource.clone(),
-            // A namespace is in itself, so that a role there can allow to read it.
-            namespace: if call.kind.kind == "Namespace" { call.name.clone() } else { call.namespace.clone() },
-            name: if call.name.is_empty() { selected_name(&call.query) } else { call.name.clone() },
-        };
-        match rbac::allowed(&policy, &user, &request) {
+        let actor = parts.extensions.get::<Actor>();
+        let user = rbac::identify(&self.identities(actor), &parts.headers, &policy).map_err(forbidden)?;
+        let request = as_roles_see(call);
+        let decision = rbac::allowed(&policy, &user, &request);
+        if let Some(actor) = actor {
+            actor.note(&request, decision.is_allowed());
+        }
+        match decision {
             rbac::Decision::Denied { reason } => Err(forbidden(rbac::refusal(&user, &request, &reason))),
             rbac::Decision::Allowed { .. } => {
                 set_status(call, |kind, review| match kind {
@@ -144,13 +165,16 @@ fn selected_name(query: &Query) -> String {
     names.next().map(|name| name.trim_start_matches('=').to_owned()).unwrap_or_default()
 }
 
-/// What reviews are answered where roles are not asked: everything is allowed.
-pub(super) fn review_freely(api: &Api, parts: &Parts, call: &mut Call) {
-    let identities = &api.inner.options.identities;
-    let user = rbac::identify(identities, &parts.headers, &rbac::Policy::default());
-    let user = user.unwrap_or_else(|_| identities.default.clone());
-    // Go clients send a verdict of their own, the zero one.
-    set_status(call, |kind, _| (kind == "SelfSubjectReview").then(|| rbac::self_review(&user)));
+fn as_roles_see(call: &Call) -> rbac::Request {
+    rbac::Request::Resource {
+        verb: call.verb.name().to_owned(),
+        group: call.kind.group.clone(),
+        resource: call.kind.plural.clone(),
+        subresource: call.subresource.clone(),
+        // A namespace is in itself, so that a role there can allow to read it.
+        namespace: if call.kind.kind == "Namespace" { call.name.clone() } else { call.namespace.clone() },
+        name: if call.name.is_empty() { selected_name(&call.query) } else { call.name.clone() },
+    }
 }
 
 /// Changes the status of a review that is sent; `status` gets kind and object.

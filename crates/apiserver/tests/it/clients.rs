@@ -262,3 +262,44 @@ async fn events_are_forgotten_after_an_hour() {
         events.list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::name_any).collect();
     assert_eq!(names, ["fresh"]);
 }
+
+/// A run without roles tells which are needed; with these roles, and no more, the same run passes.
+#[tokio::test(start_paused = true)]
+async fn the_roles_of_a_client_are_found_by_running_it() {
+    use karpenter_apiserver::rbac::{User, grants, rules_for};
+    let run = async |client: Client| {
+        let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client.clone(), "default");
+        maps.create(&PostParams::default(), &config_map("a")).await?;
+        maps.list(&ListParams::default()).await?;
+        let pods: kube::Api<Pod> = kube::Api::namespaced(client, "default");
+        pods.create(&PostParams::default(), &pod("p")).await?;
+        pods.evict("p", &kube::api::EvictParams::default()).await?;
+        maps.delete("a", &DeleteParams::default()).await?;
+        Ok::<_, kube::Error>(())
+    };
+    let robot = User::service_account("default", "robot");
+    let (free, _) = api();
+    let acting = free.acting_as(robot.clone());
+    run(Client::new(acting.clone(), "default")).await.unwrap();
+    let used: Vec<String> = acting.used().iter().map(ToString::to_string).collect();
+    let want = ["create configmaps", "delete configmaps", "list configmaps", "create pods", "create pods/eviction"];
+    assert_eq!(used, want);
+
+    let strict = Api::new(Options { clock: test_clock(), rbac: true, ..Options::default() });
+    let admin = Client::new(strict.clone(), "default");
+    let role = json!({"metadata": {"name": "robot"}, "rules": rules_for(&acting.used())});
+    let bound = json!({"metadata": {"name": "robot"}, "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "robot"}});
+    let refused = strict.acting_as(robot.clone());
+    assert!(run(Client::new(refused.clone(), "default")).await.is_err());
+    let first: Vec<String> = refused.refused().iter().map(ToString::to_string).collect();
+    assert_eq!(first, ["create configmaps"]);
+    let roles: kube::Api<k8s_openapi::api::rbac::v1::ClusterRole> = kube::Api::all(admin.clone());
+    roles.create(&PostParams::default(), &serde_json::from_value(role.clone()).unwrap()).await.unwrap();
+    let bindings: kube::Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> = kube::Api::all(admin);
+    bindings.create(&PostParams::default(), &serde_json::from_value(bound).unwrap()).await.unwrap();
+    let acting = strict.acting_as(robot);
+    run(Client::new(acting.clone(), "default")).await.unwrap();
+    assert_eq!(grants(role["rules"].as_array().unwrap()), acting.used(), "nothing is granted in vain");
+    assert!(acting.refused().is_empty());
+}
