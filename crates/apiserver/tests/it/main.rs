@@ -33,3 +33,22 @@ mod tables;
 mod transcripts;
 mod update;
 mod watch;
+
+/// The table in `docs/embedded-api.md` names tests that exist.
+#[test]
+fn the_documentation_names_tests_that_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("../../docs/embedded-api.md")).unwrap();
+    let names: Vec<(&str, &str)> = text.split('`').filter_map(|word| word.split_once("::")).collect();
+    let names = names.into_iter().filter(|(module, name)| {
+        let is_word = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        is_word(module) && is_word(name)
+    });
+    let mut found = 0;
+    for (module, name) in names {
+        let source = std::fs::read_to_string(root.join(format!("tests/it/{module}.rs"))).unwrap_or_default();
+        assert!(source.contains(&format!("fn {name}")), "{module}::{name} is no test");
+        found += 1;
+    }
+    assert!(found > 80, "only {found} names were read");
+}
