@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::shape::{ListKind, Shape};
 
 pub(crate) use self::compare::{compare, set_of};
-pub(crate) use self::managed::{Managed, Writer};
+pub(crate) use self::managed::{Force, LAST_APPLIED, Managed, Writer, noted};
 pub(crate) use self::merge::merge;
 pub(crate) use self::remove::remove;
 pub(crate) use self::set::{Element, Set};

@@ -64,7 +64,14 @@ pub(crate) fn go_type(kind: &ResourceType, suffix: &str) -> String {
 
 /// One object in the form that the client wants.
 pub(crate) fn object(kind: &ResourceType, value: &Arc<Value>, view: View, now: Timestamp) -> Bytes {
-    // What is no object of the kind, such as a Status or a Scale, has one form only.
+    if let Form::Table(version) = view.form
+        && value["kind"] == "Scale"
+        && value["apiVersion"] == "autoscaling/v1"
+    {
+        let options = table::Options { include: view.include, columns: true, now };
+        return versioned(table::render_scale(value, options), version);
+    }
+    // What is no object of the kind, such as a Status, has one form only.
     if value["kind"] != kind.kind {
         return encode(value);
     }

@@ -68,6 +68,27 @@ pub fn render(kind: &ResourceType, items: &[Arc<Value>], list_meta: &Value, opti
     table
 }
 
+/// A `Table` of one Scale, which is a kind of no resource.
+pub fn render_scale(scale: &Value, options: Options) -> Value {
+    let described = |part: &str| {
+        let schema = &recorded().schemas[&format!("io.k8s.api.autoscaling.v1.Scale{part}")];
+        schema["properties"]["replicas"]["description"].clone()
+    };
+    let number = |name: &str, part: &str| json!({"name": name, "type": "integer", "format": "", "description": described(part), "priority": 0});
+    let [name_column, .., age_column] = recorded().columns["/v1/namespaces"].as_array().map_or(&[][..], Vec::as_slice)
+    else {
+        return Value::Null;
+    };
+    let mut name_column = name_column.clone();
+    name_column["format"] = json!("");
+    let columns = json!([name_column, number("Desired", "Spec"), number("Available", "Status"), age_column]);
+    let count = |part: &str| json!(read::number(&scale[part]["replicas"]));
+    let cells = json!([name(scale), count("spec"), count("status"), read::age(scale, options.now)]);
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
+        "columnDefinitions": columns, "rows": [{"cells": cells, "object": shown(scale, options.include)}]})
+}
+
 /// The object reduced to its metadata, as for `as=PartialObjectMetadata`.
 pub fn partial_object(object: &Value) -> Value {
     let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
@@ -101,13 +122,16 @@ fn row(kind: &ResourceType, object: &Value, options: Options) -> Value {
     if kind.kind == "Pod" && !kind.crd {
         row.extend(pods::conditions(object).map(|conditions| ("conditions".to_owned(), conditions)));
     }
-    let shown = match options.include {
+    row.insert("object".to_owned(), shown(object, options.include));
+    Value::Object(row)
+}
+
+fn shown(object: &Value, include: IncludeObject) -> Value {
+    match include {
         IncludeObject::None => Value::Null,
         IncludeObject::Metadata => partial_object(object),
         IncludeObject::Object => object.clone(),
-    };
-    row.insert("object".to_owned(), shown);
-    Value::Object(row)
+    }
 }
 
 /// The cells of built-in kinds are computed by kind; a kind that nobody knows shows name and time of creation.

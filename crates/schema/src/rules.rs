@@ -26,8 +26,8 @@ pub(crate) struct Rules {
 struct Rule {
     /// As it was compiled, which is how errors name it.
     compiled: String,
-    /// As it was written.
-    rule: String,
+    /// As the schema has it.
+    written: String,
     message: Option<String>,
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn compile(schema: &Value) -> Result<Rules, String> {
     let transitions = results.iter().map(|result| result.is_transition_rule).collect();
     let text = |(i, result): (usize, &&CompilationResult)| {
         let compiled = result.rule.rule.clone();
-        let rule = written[i]["rule"].as_str().map_or_else(|| compiled.clone(), str::to_owned);
-        Rule { compiled, rule, message: result.rule.message.clone() }
+        let own = written[i]["rule"].as_str().map_or_else(|| compiled.clone(), str::to_owned);
+        Rule { compiled, written: own, message: result.rule.message.clone() }
     };
     let texts = results.iter().enumerate().map(text).collect();
     Ok(Rules { compiled, transitions, texts })
@@ -137,13 +137,13 @@ fn violation(error: &ValidationError, rule: Option<&Rule>, value: &Value, path: 
     if error.kind == ErrorKind::ValidationFailure {
         let at = field_path(path, &error.field_path);
         let message = match rule {
-            Some(rule) if rule.message.is_none() => error.message.replace(&rule.compiled, &rule.rule),
+            Some(rule) if rule.message.is_none() => error.message.replace(&rule.compiled, &rule.written),
             _ => error.message.clone(),
         };
         return Violation::new(&at, ViolationKind::Rule, refusal(error.reason.as_deref(), &message, value));
     }
     // Printed as the server does: the cause, then which rule.
-    let which = rule.map_or(error.rule.as_str(), |rule| rule.message.as_deref().unwrap_or(&rule.rule));
+    let which = rule.map_or(error.rule.as_str(), |rule| rule.message.as_deref().unwrap_or(&rule.written));
     let cause = cause(error.message.strip_prefix("rule evaluation error: ").unwrap_or(&error.message));
     let message = format!("Invalid value: \"{}\": {cause} evaluating rule: {which}", type_name(value));
     Violation::new(path, ViolationKind::RuleError, message)

@@ -181,3 +181,22 @@ async fn a_hot_loop_is_reported() {
     assert!(api.hot_loop().unwrap().contains("get ConfigMap a"));
     assert!(started.elapsed() > Duration::ZERO, "time passes again");
 }
+
+/// Documents are built once, and again when kinds change.
+#[tokio::test(start_paused = true)]
+async fn schemas_follow_definitions() {
+    let api = Api::default();
+    let index = async || send(&api, "GET", "/openapi/v3", "", "").await.1["paths"].clone();
+    let before = index().await;
+    assert_eq!(index().await, before);
+    let crd = json!({"metadata": {"name": "things.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
+        "names": {"kind": "Thing", "plural": "things"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(send(&api, "POST", crds, "application/json", &crd.to_string()).await.0, 201);
+    let with = index().await;
+    assert!(with.get("apis/example.com/v1").is_some());
+    assert_eq!(with.as_object().map(serde_json::Map::len), before.as_object().map(|paths| paths.len() + 1));
+    assert_eq!(send(&api, "DELETE", &format!("{crds}/things.example.com"), "", "").await.0, 200);
+    assert_eq!(index().await, before);
+}

@@ -24,6 +24,9 @@ const UNOWNED: &[&str] = &[
     "metadata.resourceVersion",
 ];
 
+/// Where kubectl notes what it applied.
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// More updating managers than these are folded together, as on the server.
 const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
@@ -63,6 +66,25 @@ pub(crate) struct Writer {
     pub(crate) now: String,
     /// Fields that a write through this path does not change, so that it does not own them either.
     pub(crate) reset: Set,
+}
+
+/// Which fields of others an apply may take.
+#[derive(Debug)]
+pub(crate) enum Force {
+    All,
+    Only(Set),
+}
+
+/// What kubectl applied from the client is its own when it lets the server apply. These are the fields that the note on the
+/// object has, as far as they are still as noted.
+pub(crate) fn noted(shape: &Shape, live: &Value, api_version: &str) -> Set {
+    let note = live["metadata"]["annotations"].get(LAST_APPLIED).and_then(Value::as_str).unwrap_or_default();
+    let Ok(applied) = serde_json::from_str::<Value>(note) else { return Set::default() };
+    if applied["apiVersion"] != api_version {
+        return Set::default();
+    }
+    let compared = compare(shape, &applied, live);
+    set_of(shape, &applied).difference(&compared.modified).difference(&compared.removed)
 }
 
 /// Somebody else owns what was applied.
@@ -135,7 +157,7 @@ impl Managed {
         live: &Value,
         config: &Value,
         writer: &Writer,
-        force: bool,
+        force: &Force,
     ) -> Result<Value, ApplyConflict> {
         let merged = merge(shape, live, config);
         let set = owned(&set_of(shape, config), &writer.reset);
@@ -144,7 +166,7 @@ impl Managed {
         let mut last_time = None;
         for manager in self.0.drain(..) {
             if writer.is(&manager, Operation::Apply) {
-                last_time = Some(manager.time.clone()).filter(|_| manager.fields == set);
+                last_time = Some(manager.time.clone());
                 last = manager.fields;
             } else {
                 others.push(manager);
@@ -160,8 +182,14 @@ impl Managed {
             .map(|(i, m)| (i, m.fields.intersection(&taken)))
             .filter(|(_, set)| !set.is_empty())
             .collect();
-        if !force && !conflicts.is_empty() {
-            return Err(conflict(&others, &conflicts));
+        let blocking: Vec<(usize, Set)> = match force {
+            Force::All => Vec::new(),
+            Force::Only(allowed) => {
+                conflicts.iter().map(|(i, set)| (*i, set.difference(allowed))).filter(|(_, s)| !s.is_empty()).collect()
+            }
+        };
+        if !blocking.is_empty() {
+            return Err(conflict(&others, &blocking));
         }
         for (i, set) in conflicts {
             others[i].fields = others[i].fields.difference(&set);
@@ -172,8 +200,9 @@ impl Managed {
         others.retain(|m| !m.fields.is_empty());
         if !set.is_empty() {
             let mut own = writer.manager(Operation::Apply, set);
-            if let Some(time) = last_time.filter(|_| pruned == *live) {
-                own.time = time;
+            // Times tell of changes: whoever applies what is there already leaves none.
+            if pruned == *live {
+                own.time = last_time.unwrap_or_default();
             }
             others.push(own);
         }
@@ -341,6 +370,10 @@ mod tests {
         }
     }
 
+    fn none() -> Force {
+        Force::Only(Set::default())
+    }
+
     fn config_map(data: impl Into<Value>) -> Value {
         let data: Value = data.into();
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
@@ -351,7 +384,7 @@ mod tests {
         let shape = shape::of_kind("", "v1", "ConfigMap").unwrap();
         let mut managed = Managed::default();
         let apply = |managed: &mut Managed, live: &Value, data: Value, who: &str| {
-            managed.apply(&shape, live, &config_map(data), &writer(who), false).unwrap()
+            managed.apply(&shape, live, &config_map(data), &writer(who), &none()).unwrap()
         };
         let live = apply(&mut managed, &config_map(Value::Null), json!({"a": "1", "b": "1"}), "one");
         let live = apply(&mut managed, &live, json!({"b": "1", "c": "1"}), "two");
@@ -368,11 +401,11 @@ mod tests {
         let live = config_map(json!({"a": "1", "b": "1"}));
         managed.update(&shape, &json!({"metadata": {}}), &live, &writer("curl"));
         let config = config_map(json!({"a": "2"}));
-        let refused = managed.clone().apply(&shape, &live, &config, &writer("m"), false).unwrap_err();
+        let refused = managed.clone().apply(&shape, &live, &config, &writer("m"), &none()).unwrap_err();
         assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"curl\" using v1: .data.a");
-        let same = managed.clone().apply(&shape, &live, &config_map(json!({"a": "1"})), &writer("m"), false);
+        let same = managed.clone().apply(&shape, &live, &config_map(json!({"a": "1"})), &writer("m"), &none());
         assert!(same.is_ok(), "equal values are shared");
-        let forced = managed.apply(&shape, &live, &config, &writer("m"), true).unwrap();
+        let forced = managed.apply(&shape, &live, &config, &writer("m"), &Force::All).unwrap();
         let mut object = forced;
         managed.store(&mut object);
         let entries = object["metadata"]["managedFields"].as_array().unwrap();

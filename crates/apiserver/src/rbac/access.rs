@@ -31,7 +31,11 @@ impl Access {
 
     /// `pods` or `pods/eviction`, as rules name it.
     pub fn full_resource(&self) -> String {
-        if self.subresource.is_empty() { self.resource.clone() } else { format!("{}/{}", self.resource, self.subresource) }
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
     }
 }
 
@@ -63,7 +67,9 @@ pub fn grants<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<Access
     let mut found = BTreeSet::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for rule in rules {
-        for (group, full) in list(&rule["apiGroups"]).iter().flat_map(|g| list(&rule["resources"]).iter().map(move |r| (g, r))) {
+        for (group, full) in
+            list(&rule["apiGroups"]).iter().flat_map(|g| list(&rule["resources"]).iter().map(move |r| (g, r)))
+        {
             let full = text(full);
             let (resource, subresource) = full.split_once('/').unwrap_or((&full, ""));
             found.extend(list(&rule["verbs"]).iter().map(|verb| Access {
@@ -108,6 +114,8 @@ mod tests {
         );
         assert_eq!(grants(&rules), asked);
         let texts: Vec<String> = asked.iter().map(ToString::to_string).collect();
-        assert!(texts.contains(&"create pods/eviction".to_owned()) && texts.contains(&"get daemonsets.apps".to_owned()));
+        assert!(
+            texts.contains(&"create pods/eviction".to_owned()) && texts.contains(&"get daemonsets.apps".to_owned())
+        );
     }
 }

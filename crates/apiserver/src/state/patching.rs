@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::body::PatchType;
 use super::update::check_identity;
 use super::{Answer, Call, State};
-use crate::fields::{Managed, Writer};
+use crate::fields::{Force, LAST_APPLIED, Managed, Set, Writer};
 use crate::kinds::map_at;
 use crate::patch;
 use crate::shape::{NodeKind, Shape};
@@ -154,8 +154,15 @@ impl State {
                 Writer { manager: "before-first-apply".to_owned(), subresource: String::new(), ..Self::writer(call) };
             managed.update(&shape, &empty, &current, &before);
         }
-        let force = call.query.flag("force");
-        let merged = managed.apply(&shape, &current, &config, &Self::writer(call), force).map_err(|conflict| {
+        let writer = Self::writer(call);
+        let force = match (call.query.flag("force"), live) {
+            (true, _) => Force::All,
+            (false, Some(_)) if writer.manager == "kubectl" => {
+                Force::Only(crate::fields::noted(&shape, &current, &version))
+            }
+            _ => Force::Only(Set::default()),
+        };
+        let merged = managed.apply(&shape, &current, &config, &writer, &force).map_err(|conflict| {
             Failure::new(409, "Conflict", conflict.message).with_details(json!({"causes": conflict.causes}))
         })?;
         let decoded = self.conform(call, merged, &|call, why| {
@@ -237,15 +244,16 @@ fn undeclared(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>)
 /// What kubectl applied before the server did the applying is noted on the object; the server keeps the note in step, so that
 /// kubectl can go back.
 fn keep_last_applied(call: &Call, config: &Value, object: &mut Value) {
-    const NOTE: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    if call.query.get("fieldManager") != Some("kubectl") || object["metadata"]["annotations"].get(NOTE).is_none() {
+    if call.query.get("fieldManager") != Some("kubectl")
+        || object["metadata"]["annotations"].get(LAST_APPLIED).is_none()
+    {
         return;
     }
     let mut config = config.clone();
     if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
-        annotations.remove(NOTE);
+        annotations.remove(LAST_APPLIED);
     }
-    object["metadata"]["annotations"][NOTE] = json!(format!("{config}\n"));
+    object["metadata"]["annotations"][LAST_APPLIED] = json!(format!("{config}\n"));
 }
 
 fn unsupported_media(call: &Call) -> Failure {

@@ -13,6 +13,8 @@ on_every_backend!(
     apply_takes_back_what_it_drops,
     dropped_field_stays_when_shared,
     same_value_is_shared,
+    sharing_changes_no_time,
+    kubectl_keeps_what_it_applied_from_the_client,
     other_value_is_a_conflict,
     two_conflicts_are_both_told,
     conflict_with_an_updater_names_it,
@@ -113,6 +115,36 @@ async fn same_value_is_shared<B: Backend>() {
     for manager in ["one", "two"] {
         assert_eq!(owned(&now, manager, "Apply"), &json!({"f:data": {"f:k": {}}}), "{manager}");
     }
+}
+
+async fn sharing_changes_no_time<B: Backend>() {
+    let b = B::start().await;
+    b.apply("one", AT, &data(&json!({"k": "v"}))).await.created();
+    let now = applied(&b, "two", &json!({"k": "v"})).await;
+    let entries = now["metadata"]["managedFields"].as_array().unwrap();
+    let times: Vec<(&str, bool)> =
+        entries.iter().map(|e| (e["manager"].as_str().unwrap(), e["time"].is_string())).collect();
+    assert_eq!(times, [("two", false), ("one", true)]);
+}
+
+/// The note of a client-side apply says which fields are kubectl's, under whatever name it wrote them.
+async fn kubectl_keeps_what_it_applied_from_the_client<B: Backend>() {
+    let b = B::start().await;
+    let note =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v", "l": "w"}});
+    let mut object = data(&json!({"k": "v", "l": "changed"}));
+    object["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": note.to_string()});
+    b.post("configmaps?fieldManager=kubectl-client-side-apply", &object).await.created();
+    let wanted = data(&json!({"k": "x", "l": "x"}));
+    b.apply("kubectl", AT, &wanted).await.refused(
+        409,
+        "Conflict",
+        "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using v1: .data.l",
+    );
+    b.apply("another", AT, &data(&json!({"k": "x"}))).await.refused_saying(409, "Conflict", ".data.k");
+    let now = b.apply("kubectl", AT, &data(&json!({"k": "x"}))).await.ok();
+    assert_eq!(now["data"], json!({"k": "x", "l": "changed"}));
+    assert_eq!(owned(&now, "kubectl", "Apply"), &json!({"f:data": {"f:k": {}}}));
 }
 
 async fn other_value_is_a_conflict<B: Backend>() {

@@ -228,12 +228,12 @@ async fn reviews_agree_with_requests<B: Backend>() {
     grant(&b, &user(&name), &json!([rule("", &["configmaps"], &["list"])])).await;
     allowed(&b, &name, "configmaps").await;
     let granted = b.name("granted");
-    let reason = format!(
-        "RBAC: allowed by ClusterRoleBinding {granted:?} of ClusterRole {granted:?} to User {name:?}"
-    );
-    for (verb, status) in [("list", json!({"allowed": true, "reason": reason})), ("delete", json!({"allowed": false}))] {
+    let reason = format!("RBAC: allowed by ClusterRoleBinding {granted:?} of ClusterRole {granted:?} to User {name:?}");
+    for (verb, status) in [("list", json!({"allowed": true, "reason": reason})), ("delete", json!({"allowed": false}))]
+    {
         let attributes = json!({"verb": verb, "resource": "configmaps", "namespace": b.namespace()});
-        let review = |kind: &str, spec: Value| json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+        let review =
+            |kind: &str, spec: Value| json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
         let own = review("SelfSubjectAccessReview", json!({"resourceAttributes": attributes}));
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
         assert_eq!(ask(&b, &name, Method::POST, path, &own).await.created()["status"], status);

@@ -24,6 +24,7 @@ on_every_backend!(
     table_of_a_status_is_the_status,
     table_of_a_created_object,
     empty_tables_have_columns,
+    table_of_a_scale,
 );
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -314,4 +315,17 @@ async fn empty_tables_have_columns<B: Backend>() {
     let table = accepting(&b, TABLE, "pods").await.ok();
     assert_eq!(table["rows"], json!([]));
     assert_eq!(table["columnDefinitions"][0]["name"], "Name");
+}
+
+async fn table_of_a_scale<B: Backend>() {
+    let b = B::start().await;
+    let made = b.post("apps/v1 deployments", &deployment("a", 3)).await.created();
+    let table = accepting(&b, TABLE, "apps/v1 deployments/a/scale").await.ok();
+    let want = ["Name:string::0", "Desired:integer::0", "Available:integer::0", "Age:string::0"];
+    assert_eq!(columns(&table), want);
+    let described = |i: usize| table["columnDefinitions"][i]["description"].as_str().unwrap();
+    assert_eq!(described(1), "replicas is the desired number of instances for the scaled object.");
+    assert_eq!(described(2), "replicas is the actual number of observed instances of the scaled object.");
+    assert_eq!(rows(&table), [json!(["a", 3, 0, "AGE"])]);
+    assert_eq!(version(&table), version(&made));
 }
