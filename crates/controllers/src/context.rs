@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_api::names::LabelPolicy;
-use karpenter_platform::{Clock, CloudProvider, Instance};
+use karpenter_platform::{Clock, CloudProvider, Instance, Measured};
 use karpenter_solver::Options as PlanningOptions;
 use karpenter_state::{Change, ClusterState};
 use kube::core::DynamicObject;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::objects::Objects;
 use crate::queue::Queue;
-use crate::report;
+use crate::report::{Observability, Report};
 
 /// How pending pods are gathered before a pass (API-159).
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,7 @@ pub struct Options {
     pub planning: PlanningOptions,
     /// How many objects a controller works on at a time.
     pub workers: usize,
+    pub observability: Observability,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +55,8 @@ pub struct Context {
     pub planning: PlanningOptions,
     /// How many objects a controller works on at a time.
     pub workers: usize,
+    /// Where everything that happens is told.
+    pub report: Report,
     pub claims: Objects<NodeClaim>,
     pub nodes: Objects<Node>,
     pub pools: Objects<NodePool>,
@@ -77,7 +80,9 @@ impl std::fmt::Debug for Context {
 
 impl Context {
     pub fn new(client: Client, provider: Arc<dyn CloudProvider>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        let Options { policy, batching, planning, workers } = options;
+        let Options { policy, batching, planning, workers, observability } = options;
+        let report = Report::new(provider.as_ref(), clock.clone(), observability);
+        let provider = Arc::new(Measured::new(provider, report.calls()));
         Self {
             client,
             provider,
@@ -86,6 +91,7 @@ impl Context {
             batching,
             planning,
             workers,
+            report,
             claims: Objects::default(),
             nodes: Objects::default(),
             pools: Objects::default(),
@@ -118,8 +124,9 @@ impl Context {
     pub fn note_claim(&self, claim: NodeClaim) -> Arc<NodeClaim> {
         let claim = Arc::new(claim);
         if self.claims.put(claim.clone()) {
+            self.report.seen(claim.as_ref());
             let converted = convert::claim(&claim, self.provider.label_rules());
-            report::problems(&converted.problems);
+            self.report.problems(&converted.problems);
             self.state().apply(Change::Claim(Arc::new(converted.view)));
         }
         claim
@@ -128,8 +135,9 @@ impl Context {
     pub fn note_node(&self, node: Node) -> Arc<Node> {
         let node = Arc::new(node);
         if self.nodes.put(node.clone()) {
+            self.report.seen(node.as_ref());
             let converted = convert::node(&node);
-            report::problems(&converted.problems);
+            self.report.problems(&converted.problems);
             self.state().apply(Change::Node(Arc::new(converted.view)));
         }
         node
@@ -138,8 +146,9 @@ impl Context {
     pub fn note_pool(&self, pool: NodePool) -> Arc<NodePool> {
         let pool = Arc::new(pool);
         if self.pools.put(pool.clone()) {
+            self.report.seen(pool.as_ref());
             let converted = convert::pool(&pool, self.provider.label_rules());
-            report::problems(&converted.problems);
+            self.report.problems(&converted.problems);
             self.state().apply(Change::Pool(Arc::new(converted.view)));
         }
         pool

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::conditions::{self as condition_sets};
+use karpenter_api::conditions::{self as condition_sets, Conditioned as _};
 use karpenter_api::convert;
 use karpenter_api::kinds::NodeClaim;
 use karpenter_api::names::conditions::{self, reasons};
 use karpenter_api::names::labels;
 use karpenter_lifecycle::{Drain, Termination, termination};
+use karpenter_model::node::NodeView;
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::taints::Taint;
 use karpenter_platform::InstanceError;
@@ -50,9 +51,13 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
             write_conditions(&ctx, &claim, &marked).await?;
             Ok(Requeue::After(Duration::ZERO))
         }
-        (Termination::Drain(Drain::Evict { pods: evict, .. }), _) => {
+        (Termination::Drain(Drain::Evict { pods: evict, .. }), claim) => {
+            let reason = claim
+                .as_ref()
+                .and_then(|claim| claim.condition(conditions::DISRUPTION_REASON))
+                .map(|c| c.reason.clone());
             for pod in pods.iter().filter(|pod| evict.contains(&pod.id)) {
-                evict_pod(&ctx, &name, pod).await?;
+                evict_pod(&ctx, &view, pod, reason.as_deref()).await?;
             }
             Ok(Requeue::After(DRAIN_POLL))
         }
@@ -94,14 +99,14 @@ async fn taint(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
         "spec": { "taints": taints },
     });
     if let Some(written) = ignore_gone(merge_locked(&ctx.nodes_api(), node, patch).await)? {
-        report::tainted(&node.name_any());
+        ctx.report.tainted(&convert::node(node).view);
         ctx.note_node(written);
     }
     Ok(Requeue::After(Duration::ZERO))
 }
 
 /// Evicts this very pod. What the budget does not allow yet is tried again with the next look (LIF-60).
-async fn evict_pod(ctx: &Context, node: &str, pod: &PodView) -> Result<(), ReconcileError> {
+async fn evict_pod(ctx: &Context, node: &NodeView, pod: &PodView, reason: Option<&str>) -> Result<(), ReconcileError> {
     let PodId { namespace, name } = &pod.id;
     let api: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
     let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
@@ -110,10 +115,10 @@ async fn evict_pod(ctx: &Context, node: &str, pod: &PodView) -> Result<(), Recon
         ..EvictParams::default()
     };
     match api.evict(name, &params).await {
-        Ok(_) => report::evicted(node, &pod.id),
+        Ok(_) => ctx.report.evicted(&node.name, pod, reason.unwrap_or(report::FORCEFUL)),
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
         Err(kube::Error::Api(status)) if matches!(status.code, 429 | 500) => {
-            report::eviction_refused(node, &pod.id, &status.message);
+            ctx.report.eviction_refused(node, pod, status.code, &status.message);
         }
         Err(error) => return Err(error.into()),
     }
@@ -123,7 +128,7 @@ async fn evict_pod(ctx: &Context, node: &str, pod: &PodView) -> Result<(), Recon
 async fn terminate_instance(ctx: &Context, node: &Node, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {
     let mut drained = claim.clone();
     if condition_sets::NODE_CLAIM.of(&mut drained, ctx.clock.now()).set_true(conditions::DRAINED) {
-        report::drained(&node.name_any());
+        ctx.report.drained(&convert::node(node).view);
         write_conditions(ctx, claim, &drained).await?;
         return Ok(Requeue::After(Duration::ZERO));
     }
@@ -140,6 +145,6 @@ async fn terminate_instance(ctx: &Context, node: &Node, claim: &NodeClaim) -> Re
 
 async fn remove_finalizer(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
     ignore_gone(merge_locked(&ctx.nodes_api(), node, without_finalizer(node)).await)?;
-    report::deleted_node(&node.name_any());
+    ctx.report.deleted_node(&convert::node(node).view);
     Ok(Requeue::OnChange)
 }

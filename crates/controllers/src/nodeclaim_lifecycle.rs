@@ -25,7 +25,6 @@ use crate::claim_creation::quantities;
 use crate::context::Context;
 use crate::patch::{delete_if_present, ignore_gone, merge_locked, merge_status_locked, without_finalizer};
 use crate::queue::{ReconcileError, Requeue};
-use crate::report;
 
 /// How soon the provider is asked again whether an instance is gone.
 const TERMINATION_POLL: Duration = Duration::from_secs(5);
@@ -70,7 +69,7 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
     if let Some(error) = &launch_error
         && error.remedy() == Remedy::DeleteClaim
     {
-        report::launch_gave_up(&claim.name_any(), error);
+        ctx.report.launch_gave_up(&seen, error, &[]);
         delete_if_present(&ctx.claims_api(), stored).await?;
         return Ok(Requeue::OnChange);
     }
@@ -80,7 +79,7 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
     let initialized = initialize(ctx, &mut claim, &seen, now).await;
     let liveness = liveness(&view(ctx, &claim), now);
     if let Liveness::Expired(timeout) = liveness {
-        report::timed_out(&claim.name_any(), timeout);
+        ctx.report.timed_out(&view(ctx, &claim), timeout);
         delete_if_present(&ctx.claims_api(), stored).await?;
         return Ok(Requeue::OnChange);
     }
@@ -112,7 +111,7 @@ async fn launch_instance(
     };
     match answer {
         Ok(instance) => {
-            report::launched(&seen.name, &instance);
+            ctx.report.launched(seen, &instance);
             lock(&ctx.launched).insert(seen.uid.clone(), instance.clone());
             fill_launched(claim, instance);
             condition_sets::NODE_CLAIM.of(claim, now).set_true(conditions::LAUNCHED);
@@ -175,14 +174,14 @@ async fn register(
         }
         Registration::Register(node) => {
             if node.guard_was_missing {
-                report::guard_taint_missing(&seen.name, &node.name);
+                ctx.report.guard_taint_missing(seen, &node.name);
             }
             if !write_registered_node(ctx, claim, &node).await? {
                 return Ok(());
             }
             claim.status.get_or_insert_default().node_name = Some(node.name.clone());
             condition_sets::NODE_CLAIM.of(claim, now).set_true(conditions::REGISTERED);
-            report::registered(&seen.name, &node.name);
+            ctx.report.registered(seen, &node.name);
         }
     }
     Ok(())
@@ -249,7 +248,7 @@ async fn initialize(
             if let Some(written) = ignore_gone(written)? {
                 ctx.note_node(written);
                 condition_sets::NODE_CLAIM.of(claim, now).set_true(conditions::INITIALIZED);
-                report::initialized(&seen.name, &node);
+                ctx.report.initialized(seen, &node);
             }
         }
     }
@@ -302,7 +301,12 @@ async fn finalize(ctx: &Context, claim: &NodeClaim) -> Result<Requeue, Reconcile
                 mark_terminating(ctx, claim).await?;
                 Ok(Requeue::After(TERMINATION_POLL))
             }
-            Err(InstanceError::NotFound(_)) => remove_finalizer(ctx, claim).await,
+            Err(InstanceError::NotFound(_)) => {
+                if let Some(asked) = seen.instance_terminating {
+                    ctx.report.instance_terminated(&seen, asked.since);
+                }
+                remove_finalizer(ctx, claim).await
+            }
             Err(error) => Err(error.into()),
         },
         Finalization::RemoveFinalizer => remove_finalizer(ctx, claim).await,
@@ -333,7 +337,7 @@ pub(crate) async fn write_conditions(
 async fn remove_finalizer(ctx: &Context, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {
     ignore_gone(merge_locked(&ctx.claims_api(), claim, without_finalizer(claim)).await)?;
     lock(&ctx.launched).remove(&claim.uid().unwrap_or_default());
-    report::deleted_claim(&claim.name_any());
+    ctx.report.deleted_claim(&view(ctx, claim));
     Ok(Requeue::OnChange)
 }
 

@@ -9,7 +9,6 @@ use karpenter_solver::{Placement, Plan, plan};
 
 use crate::claim_creation::create_claim;
 use crate::context::Context;
-use crate::report;
 
 /// While pods wait, a pass is made at least this often, so that a lost or skipped one is made up for (SCH-3).
 const REARM: Duration = Duration::from_secs(10);
@@ -26,11 +25,12 @@ pub async fn run(ctx: Arc<Context>) {
         gather(&ctx).await;
         let unsynced = ctx.state().unsynced();
         if let Some(why) = unsynced {
-            report::unsynced(&why);
+            ctx.report.unsynced(&why);
             tokio::time::sleep(UNSYNCED_RETRY).await;
             ctx.provision.notify_one();
             continue;
         }
+        ctx.report.synced();
         pass(&ctx).await;
     }
 }
@@ -51,22 +51,32 @@ async fn gather(ctx: &Context) {
 }
 
 async fn pass(ctx: &Context) {
-    let snapshot = snapshot(ctx).await;
+    let (snapshot, ignored) = snapshot(ctx).await;
+    let started = tokio::time::Instant::now();
     let plan = plan(&snapshot, ctx.provider.label_rules(), &ctx.planning);
-    nominate(ctx, &plan);
+    ctx.report.planned(started.elapsed(), ignored, plan.unplaced.len());
+    nominate(ctx, &plan, &snapshot);
     for unplaced in &plan.unplaced {
-        report::unplaced(unplaced);
+        if let Some(pod) = snapshot.pending.get(&unplaced.pod) {
+            ctx.report.unplaced(pod, unplaced);
+        }
     }
     for planned in &plan.claims {
         match create_claim(ctx, planned).await {
-            Ok(name) => report::created_claim(&name, planned),
-            Err(error) => report::create_failed(&planned.pool.name, &error),
+            Ok(name) => {
+                ctx.report.created_claim(&name, planned);
+                for pod in planned.pods.iter().filter_map(|id| snapshot.pending.get(id)) {
+                    ctx.report.nominated(pod, Some(&name), None);
+                }
+            }
+            Err(error) => ctx.report.create_failed(&planned.pool.name, &error),
         }
     }
 }
 
-/// Nodes first, then pods: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10).
-async fn snapshot(ctx: &Context) -> Snapshot {
+/// Nodes first, then pods: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10). Also says how many
+/// pods cannot be planned for.
+async fn snapshot(ctx: &Context) -> (Snapshot, usize) {
     let pools: Vec<_> = ctx.state().pools().into_iter().filter(|pool| pool.is_schedulable()).collect();
     let mut offers = Vec::with_capacity(pools.len());
     for pool in pools {
@@ -75,7 +85,7 @@ async fn snapshot(ctx: &Context) -> Snapshot {
                 let usage = ctx.state().usage(&pool.name);
                 offers.push(PoolOffer { pool, instance_types, usage });
             }
-            Err(error) => report::instance_types_unavailable(&pool.name, &error),
+            Err(error) => ctx.report.instance_types_unavailable(&pool.name, &error),
         }
     }
     let state = ctx.state();
@@ -84,25 +94,29 @@ async fn snapshot(ctx: &Context) -> Snapshot {
     let daemons = state.daemons();
     let namespaces = state.namespaces().clone();
     drop(state);
-    pending.retain(|id, pod| match &pod.unplannable {
+    let waiting = pending.len();
+    pending.retain(|_, pod| match &pod.unplannable {
         Some(why) => {
-            report::unplannable(id, why);
+            ctx.report.unplannable(pod, why);
             false
         }
         None => true,
     });
-    Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }
+    let ignored = waiting - pending.len();
+    (Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }, ignored)
 }
 
 /// Claims that pods were planned onto are expected to receive them (SCH-24).
-fn nominate(ctx: &Context, plan: &Plan) {
+fn nominate(ctx: &Context, plan: &Plan, snapshot: &Snapshot) {
     let longest = SignedDuration::try_from(ctx.batching.longest).unwrap_or(SignedDuration::MAX);
     let window = longest.saturating_mul(2).max(SignedDuration::from_secs(10));
     let Ok(until) = ctx.clock.now().saturating_add(window) else { return };
-    let mut state = ctx.state();
-    for placement in plan.placed.values() {
+    for (id, placement) in &plan.placed {
         if let Placement::Existing(name) = placement {
-            state.nominate(name, until);
+            ctx.state().nominate(name, until);
+            if let Some(pod) = snapshot.pending.get(id) {
+                ctx.report.nominated(pod, None, Some(name));
+            }
         }
     }
 }

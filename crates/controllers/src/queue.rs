@@ -13,6 +13,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use crate::report::Report;
+use karpenter_platform::calling_as;
+
 /// What a reconciler wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
@@ -80,8 +83,12 @@ impl Queue {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next name that is due; marks it as being worked on.
-    async fn next(&self) -> String {
+    fn len(&self) -> usize {
+        self.lock().due.len()
+    }
+
+    /// The next name that is due, and since when it is; marks it as being worked on.
+    async fn next(&self) -> (String, Instant) {
         loop {
             let wake = {
                 let mut entries = self.lock();
@@ -92,7 +99,7 @@ impl Queue {
                     Some((name, at)) if at <= Instant::now() => {
                         entries.due.remove(&name);
                         entries.running.insert(name.clone());
-                        return name;
+                        return (name, at);
                     }
                     Some((_, at)) => Some(at),
                     None => None,
@@ -140,15 +147,28 @@ fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.is_conflict())
 }
 
-/// Works on the queue with up to `workers` at a time, until the future is dropped.
-pub async fn run<F, Fut>(queue: &Queue, controller: &'static str, backoff: Backoff, workers: usize, reconcile: F)
+/// What a controller works on.
+#[derive(Debug, Clone, Copy)]
+pub struct Work<'a> {
+    pub queue: &'a Queue,
+    pub controller: &'static str,
+    pub backoff: Backoff,
+    /// At a time.
+    pub workers: usize,
+    pub report: &'a Report,
+}
+
+/// Works on the queue until the future is dropped.
+pub async fn run<F, Fut>(work: Work<'_>, reconcile: F)
 where
     F: Fn(String) -> Fut,
     Fut: Future<Output = Result<Requeue, ReconcileError>> + Send + 'static,
 {
+    let Work { queue, controller, backoff, workers, report } = work;
+    report.controller_started(controller, workers);
     let mut running = tokio::task::JoinSet::new();
     // Looked up only, so its order reaches nothing.
-    let mut names: HashMap<tokio::task::Id, String> = HashMap::new();
+    let mut names: HashMap<tokio::task::Id, (String, Instant)> = HashMap::new();
     loop {
         tokio::select! {
             biased;
@@ -156,23 +176,29 @@ where
                 let (id, outcome) = match ended {
                     Ok((id, outcome)) => (id, outcome),
                     // A bug in one reconcile costs that reconcile, not the controller.
-                    Err(panicked) => (panicked.id(), Err(ReconcileError::from(panicked.to_string()))),
+                    Err(panicked) => {
+                        report.reconcile_panicked(controller);
+                        (panicked.id(), Err(ReconcileError::from(panicked.to_string())))
+                    }
                 };
-                let Some(name) = names.remove(&id) else { continue };
+                let Some((name, started)) = names.remove(&id) else { continue };
                 let outcome = outcome.or_else(|error| {
                     // Somebody else wrote first: look at what they wrote, that is no failure.
                     if is_conflict(error.as_ref()) {
                         return Ok(Requeue::After(CONFLICT_PAUSE));
                     }
-                    crate::report::reconcile_failed(controller, &name, error.as_ref());
                     Err(error)
                 });
+                report.reconciled(controller, &name, &outcome, started.elapsed());
                 queue.finish(name, &outcome, backoff);
+                report.queue_changed(controller, queue.len(), names.len());
             }
-            name = queue.next(), if running.len() < workers => {
+            (name, due) = queue.next(), if running.len() < workers => {
+                report.reconcile_started(controller, due.elapsed());
                 let span = tracing::info_span!("reconcile", controller, name = %name);
-                let task = running.spawn(reconcile(name.clone()).instrument(span));
-                names.insert(task.id(), name);
+                let task = running.spawn(calling_as(controller, reconcile(name.clone())).instrument(span));
+                names.insert(task.id(), (name, Instant::now()));
+                report.queue_changed(controller, queue.len(), names.len());
             }
         }
     }

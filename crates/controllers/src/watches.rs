@@ -22,24 +22,23 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::context::Context;
-use crate::report;
 
 /// Watches everything until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
     let classes = ctx.provider.node_classes().to_vec();
     let class_watches = classes.iter().map(|class| watch_classes(&ctx, class));
     tokio::join!(
-        follow(Api::all(ctx.client.clone()), Pods(&ctx)),
-        follow(Api::all(ctx.client.clone()), Nodes(&ctx)),
-        follow(Api::all(ctx.client.clone()), Claims(&ctx)),
-        follow(Api::all(ctx.client.clone()), Pools(&ctx)),
-        follow(Api::all(ctx.client.clone()), Daemons(&ctx)),
-        follow(Api::all(ctx.client.clone()), Namespaces(&ctx)),
-        follow(Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
-        follow(Api::all(ctx.client.clone()), Volumes(&ctx)),
-        follow(Api::all(ctx.client.clone()), StorageClasses(&ctx)),
-        follow(Api::all(ctx.client.clone()), CsiNodes(&ctx)),
-        follow(Api::all(ctx.client.clone()), Attachments(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Pods(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Nodes(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Claims(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Pools(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Daemons(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Namespaces(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Volumes(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), StorageClasses(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), CsiNodes(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Attachments(&ctx)),
         futures::future::join_all(class_watches),
     );
 }
@@ -86,7 +85,7 @@ fn names(ids: BTreeSet<ObjectId>) -> BTreeSet<String> {
 }
 
 /// Follows a kind for ever. An object that cannot be decoded is reported and skipped; the watch goes on.
-async fn follow<F>(api: Api<DeserializeGuard<F::Object>>, follower: F)
+async fn follow<F>(ctx: &Context, api: Api<DeserializeGuard<F::Object>>, follower: F)
 where
     F: Follower,
     F::Object: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
@@ -99,21 +98,21 @@ where
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(guard)) => {
                 listed.insert(id(&guard));
-                apply(&kind, guard, &follower);
+                apply(ctx, &kind, guard, &follower);
             }
             Ok(Event::InitDone) => follower.listed(std::mem::take(&mut listed)),
-            Ok(Event::Apply(guard)) => apply(&kind, guard, &follower),
+            Ok(Event::Apply(guard)) => apply(ctx, &kind, guard, &follower),
             Ok(Event::Delete(guard)) => follower.gone(&id(&guard)),
-            Err(error) => report::watch_failed(&kind, &error),
+            Err(error) => ctx.report.watch_failed(&kind, &error),
         }
     }
 }
 
-fn apply<F: Follower>(kind: &str, guard: DeserializeGuard<F::Object>, follower: &F) {
+fn apply<F: Follower>(ctx: &Context, kind: &str, guard: DeserializeGuard<F::Object>, follower: &F) {
     match guard.0 {
         Ok(object) => follower.applied(object),
         Err(invalid) => {
-            report::malformed_object(kind, invalid.metadata.name.as_deref().unwrap_or_default(), &invalid.error);
+            ctx.report.malformed_object(kind, invalid.metadata.name.as_deref().unwrap_or_default(), &invalid.error);
         }
     }
 }
@@ -124,8 +123,9 @@ impl Follower for Pods<'_> {
     type Object = Pod;
 
     fn applied(&self, pod: Pod) {
+        self.0.report.pod_seen(&pod);
         let converted = convert::pod(&pod, self.0.provider.label_rules());
-        report::problems(&converted.problems);
+        self.0.report.problems(&converted.problems);
         let waits = converted.view.is_provisionable();
         let node = converted.view.node_name.clone();
         self.0.state().apply(Change::Pod(Arc::new(converted.view)));
@@ -136,11 +136,13 @@ impl Follower for Pods<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
+        self.0.report.pod_gone(id);
         self.0.state().apply(Change::PodGone(id.clone()));
         // A drain waits for pods to go; it looks again within a second by itself.
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
+        self.0.report.pods_listed(|id| ids.contains(id));
         self.0.state().apply(Change::Listed(Source::Pods, ids.iter().map(ToString::to_string).collect()));
         self.0.provision.notify_one();
     }
@@ -177,6 +179,9 @@ impl Follower for Nodes<'_> {
 
     fn gone(&self, id: &ObjectId) {
         let node = self.0.nodes.get(&id.name);
+        if let Some(node) = &node {
+            self.0.report.gone(node.as_ref());
+        }
         self.0.nodes.remove(&id.name);
         self.0.state().apply(Change::NodeGone(id.name.clone()));
         let provider_id = node.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
@@ -208,6 +213,9 @@ impl Follower for Claims<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
+        if let Some(gone) = self.0.claims.get(&id.name) {
+            self.0.report.gone(gone.as_ref());
+        }
         self.0.claims.remove(&id.name);
         self.0.state().apply(Change::ClaimGone(id.name.clone()));
         self.0.provision.notify_one();
@@ -236,6 +244,9 @@ impl Follower for Pools<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
+        if let Some(gone) = self.0.pools.get(&id.name) {
+            self.0.report.gone(gone.as_ref());
+        }
         self.0.pools.remove(&id.name);
         self.0.state().apply(Change::PoolGone(id.name.clone()));
     }
@@ -255,7 +266,7 @@ impl Follower for Daemons<'_> {
 
     fn applied(&self, daemon: DaemonSet) {
         let converted = convert::daemon_set(&daemon, self.0.provider.label_rules());
-        report::problems(&converted.problems);
+        self.0.report.problems(&converted.problems);
         self.0.state().apply(Change::Daemon(Arc::new(converted.view)));
     }
 
@@ -332,7 +343,7 @@ storage!(
     Volumes,
     |ctx, volume| {
         let converted = convert::volume(volume, ctx.provider.label_rules());
-        report::problems(&converted.problems);
+        ctx.report.problems(&converted.problems);
         VolumeChange::Volume(Arc::new(converted.view))
     },
     |id: &ObjectId| VolumeChange::VolumeGone(id.name.clone()),
@@ -382,7 +393,7 @@ async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             }
             Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
             Err(error) => {
-                report::watch_failed(&class.kind, &error);
+                ctx.report.watch_failed(&class.kind, &error);
                 continue;
             }
         }

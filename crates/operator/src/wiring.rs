@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
-use karpenter_controllers::{Batching, Context, MinValuesPolicy, Options, PlanningOptions, Preferences};
+use karpenter_controllers::{Batching, Context, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences};
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
 use karpenter_platform::SystemClock;
@@ -33,6 +33,11 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         },
         planning: planning_options(&settings),
         workers: WORKERS,
+        observability: if settings.disable_cluster_state_observability {
+            Observability::Off
+        } else {
+            Observability::On
+        },
     };
     let context = Arc::new(Context::new(client, Arc::new(provider), Arc::new(SystemClock), options));
     let mut terminate = signal(SignalKind::terminate())?;

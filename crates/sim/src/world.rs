@@ -261,6 +261,7 @@ impl World {
             batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
             planning: PlanningOptions::default(),
             workers: 100,
+            observability: karpenter_controllers::Observability::On,
         };
         let client = self.client_of("autoscaler");
         let context = Arc::new(Context::new(client, self.cloud.clone(), self.clock.clone(), options));

@@ -13,7 +13,9 @@ where
     let log: Log = Arc::default();
     let calls = AtomicUsize::new(0);
     let started = Instant::now();
-    let work = run(&queue, "test", Backoff::LIFECYCLE, 2, |name| {
+    let report = crate::report::tests::report();
+    let work = Work { queue: &queue, controller: "test", backoff: Backoff::LIFECYCLE, workers: 2, report: &report };
+    let work = run(work, |name| {
         log.lock().unwrap().push((started.elapsed().as_secs(), name.clone()));
         reconcile(calls.fetch_add(1, Ordering::SeqCst), name)
     });

@@ -1,0 +1,204 @@
+use std::collections::BTreeMap;
+
+use karpenter_model::labels::LabelRules;
+use karpenter_model::snapshot::ExistingNode;
+use serde_json::{Value, json};
+
+use super::super::{Collector, Metrics, node_series, pool_series, utilization};
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "so that tests can write values in place")]
+fn pod(spec: Value, status: Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "creationTimestamp": "1970-01-01T00:00:00Z",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2"}]},
+        "spec": spec, "status": status,
+    }))
+    .unwrap()
+}
+
+fn spec(node: Option<&str>) -> Value {
+    json!({"nodeName": node, "containers": [{"name": "a", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}]})
+}
+
+fn ready(at: &str) -> Value {
+    json!({"phase": "Running", "conditions": [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:20Z"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": at}]})
+}
+
+/// Node `n` of pool `blue` with 2 cores, and whatever is written for it and its pods.
+#[derive(Debug)]
+struct Cluster {
+    metrics: Arc<Metrics>,
+    pods: Arc<PodTracker>,
+    nodes: Vec<ExistingNode>,
+}
+
+impl Collector for Cluster {
+    fn collect(&self, now: Timestamp, into: &mut Samples<'_>) {
+        let usage = self.pods.usage();
+        let mut by_name = BTreeMap::new();
+        for entry in &self.nodes {
+            let node = entry.node.as_deref().unwrap();
+            by_name.insert(node.name.as_str(), node);
+            let usage = usage.get(node.name.as_str()).cloned().unwrap_or_default();
+            node_series(&self.metrics.nodes, entry, &usage, now, into);
+        }
+        utilization(&self.metrics.all, &self.nodes, into);
+        self.pods.collect(&by_name, now, into);
+        let limits = [("cpu".to_owned(), "10500m".parse().unwrap())].into_iter().collect();
+        let usage = [("nodes".to_owned(), "3".parse().unwrap())].into_iter().collect();
+        pool_series(&self.metrics.all, "blue", &limits, &usage, into);
+    }
+}
+
+fn cluster() -> (Arc<Metrics>, Arc<PodTracker>) {
+    let metrics = Arc::new(Metrics::new(&LabelRules::core(), Vec::new()));
+    let pods = Arc::new(PodTracker::new(&metrics.all));
+    let resources = |text: &[(&str, &str)]| -> Resources {
+        text.iter().map(|(name, amount)| (name.to_string(), amount.parse().unwrap())).collect()
+    };
+    let node = NodeView {
+        name: "n".to_owned(),
+        uid: "9".to_owned(),
+        provider_id: None,
+        created_at: at(0),
+        deleting_since: None,
+        has_finalizer: false,
+        labels: BTreeMap::from([
+            (labels::NODEPOOL.to_owned(), "blue".to_owned()),
+            (labels::ZONE.to_owned(), "z-a".to_owned()),
+        ]),
+        annotations: BTreeMap::new(),
+        taints: Vec::new(),
+        capacity: resources(&[("cpu", "2"), ("ephemeral-storage", "10Gi")]),
+        allocatable: resources(&[("cpu", "1900m"), ("ephemeral-storage", "10Gi")]),
+        ready: true,
+    };
+    let requested = resources(&[("cpu", "950m")]);
+    let nodes = vec![ExistingNode { node: Some(Arc::new(node)), requested, ..ExistingNode::default() }];
+    metrics.add_collector(Arc::new(Cluster { metrics: metrics.clone(), pods: pods.clone(), nodes }));
+    (metrics, pods)
+}
+
+fn value(metrics: &Metrics, now: i64, start: &str) -> Option<String> {
+    let text = metrics.render(at(now));
+    text.lines().find(|line| line.starts_with(start)).and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+}
+
+/// API-198, API-199, LIF-124, LIF-125, V15-17, VC-135: a pod from pending to ready.
+#[test]
+fn a_pod_is_measured_on_its_way() {
+    let (metrics, pods) = cluster();
+    let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(2));
+    let get = |now, start: &str| value(&metrics, now, start);
+    assert_eq!(
+        get(10, "karpenter_pods_unstarted_time_seconds{name=\"web\",namespace=\"shop\"}").as_deref(),
+        Some("10")
+    );
+    assert_eq!(get(10, "karpenter_pods_unbound_time_seconds").as_deref(), Some("10"));
+    assert_eq!(get(10, "karpenter_pods_provisioning_scheduling_undecided_time_seconds").as_deref(), Some("8"));
+    assert_eq!(get(10, "karpenter_pods_provisioning_unbound_time_seconds"), None);
+
+    pods.decided(&id, Verdict::Schedulable, at(12));
+    pods.decided(&id, Verdict::Schedulable, at(14));
+    assert_eq!(get(15, "karpenter_pods_scheduling_decision_duration_seconds_count").as_deref(), Some("1"));
+    assert_eq!(get(15, "karpenter_pods_scheduling_decision_duration_seconds_sum").as_deref(), Some("10"));
+    assert_eq!(get(15, "karpenter_pods_provisioning_unbound_time_seconds").as_deref(), Some("3"));
+    assert_eq!(get(15, "karpenter_pods_provisioning_scheduling_undecided_time_seconds"), None);
+    pods.decided(&id, Verdict::Unschedulable, at(16));
+    assert_eq!(get(16, "karpenter_pods_provisioning_unbound_time_seconds"), None, "not schedulable any more");
+    pods.decided(&id, Verdict::Schedulable, at(18));
+
+    pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:00:50Z")), at(51));
+    pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:00:50Z")), at(60));
+    for (start, want) in [
+        ("karpenter_pods_bound_duration_seconds_sum{dynamic_resources=\"false\"}", "20"),
+        ("karpenter_pods_provisioning_bound_duration_seconds_sum{dynamic_resources=\"false\"}", "2"),
+        ("karpenter_pods_startup_duration_seconds_sum", "50"),
+        ("karpenter_pods_startup_duration_seconds_count", "1"),
+        ("karpenter_pods_provisioning_startup_duration_seconds_sum", "32"),
+        (
+            "karpenter_pods_state{name=\"web\",namespace=\"shop\",owner=\"/apis/apps/v1/namespaces/shop/replicasets/rs\",node=\"n\",scheduled=\"true\",nodepool=\"blue\",zone=\"z-a\",arch=\"\",capacity_type=\"\",instance_type=\"\",phase=\"Running\",ready=\"true\",managed=\"true\"}",
+            "1",
+        ),
+    ] {
+        assert_eq!(get(60, start).as_deref(), Some(want), "{start}");
+    }
+    for gone in
+        ["karpenter_pods_unstarted_time", "karpenter_pods_unbound_time", "karpenter_pods_provisioning_unstarted"]
+    {
+        assert_eq!(get(60, gone), None);
+    }
+    pods.gone(&id);
+    assert_eq!(get(61, "karpenter_pods_state"), None, "API-184");
+}
+
+/// LIF-125: nothing is measured for a pod that ran before we started, nor for one that ended without becoming ready.
+#[test]
+fn only_pods_seen_pending_are_measured() {
+    let (metrics, pods) = cluster();
+    pods.seen(&pod(spec(Some("n")), json!({"phase": "Running"})), at(5));
+    pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:00:50Z")), at(51));
+    assert_eq!(value(&metrics, 60, "karpenter_pods_startup_duration_seconds"), None);
+    pods.retain(|_| false);
+    pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(60));
+    pods.seen(&pod(spec(Some("n")), json!({"phase": "Failed"})), at(61));
+    assert_eq!(value(&metrics, 62, "karpenter_pods_startup_duration_seconds"), None);
+    assert_eq!(value(&metrics, 62, "karpenter_pods_bound_duration_seconds"), None);
+    assert_eq!(value(&metrics, 62, "karpenter_pods_unstarted_time_seconds"), None, "it has ended");
+}
+
+/// V15-17, VC-135: claims of the pod or of a container count as dynamic resources.
+#[test]
+fn dynamic_resources_are_told_apart() {
+    for (name, spec, dynamic) in [
+        ("plain", json!({"containers": [{"name": "a"}]}), "false"),
+        ("of the pod", json!({"containers": [{"name": "a"}], "resourceClaims": [{"name": "gpu"}]}), "true"),
+        ("of a container", json!({"containers": [{"name": "a", "resources": {"claims": [{"name": "gpu"}]}}]}), "true"),
+    ] {
+        let (metrics, pods) = cluster();
+        pods.seen(&pod(spec, json!({"phase": "Pending"})), at(0));
+        let start = format!(
+            "karpenter_pods_unbound_time_seconds{{name=\"web\",namespace=\"shop\",dynamic_resources=\"{dynamic}\"}}"
+        );
+        assert_eq!(value(&metrics, 7, &start).as_deref(), Some("7"), "{name}");
+    }
+}
+
+/// API-185, API-188, API-190, API-192, LIF-122, LIF-123: amounts of nodes and pools.
+#[test]
+fn nodes_and_pools_say_what_they_have() {
+    let (metrics, pods) = cluster();
+    pods.seen(&pod(spec(Some("n")), json!({"phase": "Running"})), at(0));
+    let text = metrics.render(at(100));
+    let node = |metric: &str, resource: Option<&str>| {
+        let line = text.lines().find(|line| {
+            line.starts_with(&format!("karpenter_nodes_{metric}{{"))
+                && resource.is_none_or(|resource| line.contains(&format!("resource_type=\"{resource}\"")))
+        });
+        line.and_then(|line| line.rsplit(' ').next()).unwrap_or_default()
+    };
+    for (metric, resource, want) in [
+        ("allocatable", Some("cpu"), "1.9"),
+        ("allocatable", Some("ephemeral_storage"), "1.073741824e+10"),
+        ("system_overhead", Some("cpu"), "0.1"),
+        ("total_pod_requests", Some("cpu"), "0.95"),
+        ("total_pod_limits", Some("cpu"), "0.5"),
+        ("total_pod_limits", Some("memory"), "1.073741824e+09"),
+        ("total_daemon_requests", Some("cpu"), ""),
+        ("current_lifetime_seconds", None, "100"),
+    ] {
+        assert_eq!(node(metric, resource), want, "{metric} {resource:?}");
+    }
+    assert!(text.contains("node_name=\"n\",phase=\"\",managed=\"false\""), "{text}");
+    assert!(text.contains("karpenter_cluster_utilization_percent{resource_type=\"cpu\"} 50\n"), "{text}");
+    assert!(text.contains("karpenter_nodepools_limit{resource_type=\"cpu\",nodepool=\"blue\"} 10.5\n"), "{text}");
+    assert!(text.contains("karpenter_nodepools_usage{resource_type=\"nodes\",nodepool=\"blue\"} 3\n"), "{text}");
+}

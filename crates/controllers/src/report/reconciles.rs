@@ -1,0 +1,78 @@
+//! Reconciles, watches and what cannot be read.
+
+use std::time::Duration;
+
+use karpenter_api::convert::Problem;
+use tracing::warn;
+
+use super::{Report, chain};
+use crate::queue::{ReconcileError, Requeue};
+
+impl Report {
+    pub fn controller_started(&self, controller: &str, workers: usize) {
+        let metrics = &self.metrics.all;
+        let workers = f64::from(u32::try_from(workers).unwrap_or(u32::MAX));
+        metrics.max_concurrent_reconciles.set([controller], workers);
+        metrics.active_workers.set([controller], 0.0);
+        for counter in [
+            &metrics.reconcile_errors,
+            &metrics.reconcile_panics,
+            &metrics.terminal_reconcile_errors,
+            &metrics.reconcile_timeouts,
+        ] {
+            counter.family().touch(&[controller]);
+        }
+    }
+
+    /// How many objects wait and how many are worked on.
+    pub fn queue_changed(&self, controller: &str, waiting: usize, running: usize) {
+        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        self.metrics.all.workqueue_depth.set([controller], number(waiting));
+        self.metrics.all.active_workers.set([controller], number(running));
+    }
+
+    pub fn reconcile_started(&self, controller: &str, waited: Duration) {
+        self.metrics.all.workqueue_adds.increment([controller]);
+        self.metrics.all.workqueue_queue_duration.observe([controller], waited.as_secs_f64());
+    }
+
+    pub fn reconciled(&self, controller: &str, name: &str, outcome: &Result<Requeue, ReconcileError>, took: Duration) {
+        let metrics = &self.metrics.all;
+        metrics.reconcile_time.observe([controller], took.as_secs_f64());
+        metrics.workqueue_work_duration.observe([controller], took.as_secs_f64());
+        let result = match outcome {
+            Ok(Requeue::OnChange) => "success",
+            Ok(Requeue::After(_)) => "requeue_after",
+            Err(error) => {
+                warn!(controller, name, error = %chain(error.as_ref()), "reconcile failed, trying again");
+                metrics.reconcile_errors.increment([controller]);
+                metrics.workqueue_retries.increment([controller]);
+                "error"
+            }
+        };
+        metrics.reconciles.increment([controller, result]);
+    }
+
+    pub fn reconcile_panicked(&self, controller: &str) {
+        self.metrics.all.reconcile_panics.increment([controller]);
+    }
+
+    pub fn problems(&self, problems: &[Problem]) {
+        for problem in problems {
+            warn!(
+                object = %problem.object,
+                field = %problem.field,
+                problem = %problem.message,
+                "ignored a malformed field"
+            );
+        }
+    }
+
+    pub fn malformed_object(&self, kind: &str, name: &str, error: &str) {
+        warn!(kind, name, error, "skipped an object that cannot be read");
+    }
+
+    pub fn watch_failed(&self, kind: &str, error: &kube::runtime::watcher::Error) {
+        warn!(kind, error = %chain(error), "watch was interrupted, starting again");
+    }
+}
