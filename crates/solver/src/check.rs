@@ -4,7 +4,10 @@
 //! could be given up are not looked at, and where the order of placing decides, the benefit of the doubt is the plan's.
 
 mod amounts;
+mod bound;
 mod claims;
+mod knapsack;
+mod prices;
 mod sites;
 mod topology;
 
@@ -41,6 +44,12 @@ pub enum Rule {
     Spread,
     Affinity,
     AntiAffinity,
+    /// A lighter pool was used where a heavier one would do.
+    Weights,
+    /// A claim costs something else than the plan says.
+    Price,
+    /// The bound does not follow from what pods are said to be worth.
+    Bound,
 }
 
 impl fmt::Display for Violation {
@@ -75,7 +84,18 @@ pub fn violations(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan) -> Vec<V
     }
     check.claims();
     check.topology();
+    check.weights();
+    check.prices();
+    check.bound();
     check.found
+}
+
+/// What such a plan costs at least, worked out anew from what its pods are said to be worth; `None` when the plan says
+/// nothing about it, or contradicts itself.
+pub fn certified_bound(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan) -> Option<f64> {
+    plan.bound.as_ref()?;
+    let sites = Sites::new(snapshot, rules, plan);
+    Check { snapshot, rules, plan, sites, found: Vec::new() }.certified().ok()
 }
 
 impl<'a> Check<'a> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels;
 use karpenter_model::pod::{PodOwner, PodView};
+use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirements, Undefined};
 use karpenter_model::resources::Resources;
@@ -78,25 +79,8 @@ impl<'a> Check<'a> {
     fn type_amounts(&mut self, site: &Site<'a>, known: &InstanceType) {
         let claim = site.claim.expect("types are those of a claim");
         let pool = &claim.pool;
-        let mut template = pool.requirements.clone();
-        for key in [labels::REGISTERED, labels::INITIALIZED] {
-            template.replace(karpenter_model::requirements::Requirement::any_of(key, ["true"]));
-        }
         let lenient = Undefined::WellKnownAllowed(self.rules);
-        let runs = |daemon: &&PodView| {
-            let wishes = &daemon.scheduling;
-            let mut terms: Vec<Requirements> = wishes.required_terms.clone();
-            if terms.is_empty() {
-                terms.push(Requirements::new());
-            }
-            let tolerated = pool.taints.iter().all(|taint| is_soft(taint) || daemon.tolerates(taint));
-            tolerated
-                && terms.iter_mut().any(|term| {
-                    term.add_all(&wishes.node_selector);
-                    template.is_compatible(term, lenient) && known.requirements.intersects(term)
-                })
-        };
-        let daemons: Vec<&PodView> = self.snapshot.daemons.iter().map(AsRef::as_ref).filter(runs).collect();
+        let daemons = self.daemons_on(pool, known);
         let mut needed = sum(site.new_pods.iter().copied());
         needed.add(&sum(daemons.iter().copied()));
         let asked = &claim.requirements;
@@ -120,6 +104,29 @@ impl<'a> Check<'a> {
         let ports: Vec<&HostPort> = daemons.iter().flat_map(|daemon| &daemon.scheduling.host_ports).collect();
         self.ports(site, &ports, &known.name);
         self.attachments(site, &known.attachment_limits);
+    }
+
+    /// The DaemonSets that will run on such a node.
+    pub(super) fn daemons_on(&self, pool: &PoolView, known: &InstanceType) -> Vec<&'a PodView> {
+        let mut template = pool.requirements.clone();
+        for key in [labels::REGISTERED, labels::INITIALIZED] {
+            template.replace(karpenter_model::requirements::Requirement::any_of(key, ["true"]));
+        }
+        let lenient = Undefined::WellKnownAllowed(self.rules);
+        let runs = |daemon: &&PodView| {
+            let wishes = &daemon.scheduling;
+            let mut terms: Vec<Requirements> = wishes.required_terms.clone();
+            if terms.is_empty() {
+                terms.push(Requirements::new());
+            }
+            let tolerated = pool.taints.iter().all(|taint| is_soft(taint) || daemon.tolerates(taint));
+            tolerated
+                && terms.iter_mut().any(|term| {
+                    term.add_all(&wishes.node_selector);
+                    template.is_compatible(term, lenient) && known.requirements.intersects(term)
+                })
+        };
+        self.snapshot.daemons.iter().map(AsRef::as_ref).filter(runs).collect()
     }
 
     fn ports(&mut self, site: &Site<'a>, of_daemons: &[&HostPort], type_name: &str) {

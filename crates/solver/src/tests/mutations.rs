@@ -134,3 +134,75 @@ fn plans_that_were_tampered_with() {
     };
     assert_eq!(after(&reserved, held_twice), [Rule::Reservations]);
 }
+
+/// The same for the planner that looks for cheaper plans.
+fn after_best(cluster: &Cluster, change: impl Fn(&mut Plan)) -> Vec<Rule> {
+    let snapshot = cluster.snapshot();
+    let options = crate::Options { planner: crate::Planner::Best, ..cluster.options };
+    let mut plan = crate::plan(&snapshot, &cluster.rules, &options);
+    change(&mut plan);
+    let mut rules: Vec<Rule> = violations(&snapshot, &cluster.rules, &plan).into_iter().map(|one| one.rule).collect();
+    rules.sort();
+    rules.dedup();
+    rules
+}
+
+#[test]
+fn figures_that_were_tampered_with() {
+    let cluster = |asks: &str, count: usize| {
+        let mut cluster = plain();
+        cluster.add_all(count, &pod().asks(asks));
+        cluster
+    };
+    let bound = |plan: &mut Plan, change: fn(&mut crate::Bound)| change(plan.bound.as_mut().unwrap());
+    for cluster in [cluster("cpu=900m memory=200Mi", 40), cluster("cpu=2", 9)] {
+        for (name, found, want) in [
+            ("nothing", after_best(&cluster, |_| {}), vec![]),
+            (
+                "price",
+                after_best(&cluster, |plan| plan.claims[0].price = karpenter_model::instance_type::Price::ZERO),
+                vec![Rule::Price],
+            ),
+            ("order", after_best(&cluster, |plan| plan.claims[0].instance_types.reverse()), vec![Rule::Price]),
+            ("bound", after_best(&cluster, |plan| bound(plan, |bound| bound.per_hour *= 1.01)), vec![Rule::Bound]),
+            (
+                "worth",
+                after_best(&cluster, |plan| {
+                    bound(plan, |bound| {
+                        bound.worths[0].per_hour *= 1.1;
+                        bound.per_hour *= 1.1;
+                    });
+                }),
+                vec![Rule::Bound],
+            ),
+            (
+                "counted twice",
+                after_best(&cluster, |plan| bound(plan, |bound| bound.worths.push(bound.worths[0].clone()))),
+                vec![Rule::Bound],
+            ),
+            (
+                "worth of nobody",
+                after_best(&cluster, |plan| bound(plan, |bound| bound.worths[0].pods[0].name = "?".into())),
+                vec![Rule::Bound],
+            ),
+        ] {
+            assert_eq!(found, want, "{name}");
+        }
+    }
+}
+
+/// SCH-84.
+#[test]
+fn pools_that_changed_their_weight() {
+    let mut cluster = plain();
+    cluster.pool(pool("z"), f1());
+    cluster.add(pod());
+    let lighter = |snapshot: &mut Snapshot, plan: &mut Plan| {
+        assert_eq!(plan.claims[0].pool.name, "z");
+        let index = snapshot.pools.iter().position(|offer| offer.pool.name == "p").unwrap();
+        let heavier = Arc::make_mut(&mut snapshot.pools[index].pool);
+        heavier.weight = 5;
+        heavier.limits = resources("");
+    };
+    assert_eq!(after(&cluster, lighter), [Rule::Weights]);
+}
