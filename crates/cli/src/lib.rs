@@ -7,6 +7,7 @@ mod convert;
 mod crds;
 mod manifests;
 mod plan;
+mod sandbox;
 mod validate;
 mod yaml;
 
@@ -40,6 +41,8 @@ enum Command {
     Convert(convert::Args),
     /// Show what would be launched for the pods of some manifests, and why not where not
     Plan(plan::Args),
+    /// Run a cluster in this process, with nodes, prices, faults and the autoscaler, for kubectl
+    Sandbox(sandbox::Args),
 }
 
 impl Cli {
@@ -50,6 +53,7 @@ impl Cli {
             Command::Validate(args) => validate::run(args, input, out, err),
             Command::Convert(args) => convert::run(args, input, out, err),
             Command::Plan(args) => plan::run(args, input, out, err),
+            Command::Sandbox(args) => sandbox::run(args, out, err),
         }
     }
 }

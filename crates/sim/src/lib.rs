@@ -5,7 +5,7 @@
 //!
 //! [`scheduler`] places pods on nodes as kube-scheduler does, [`kubelet`] runs them there, [`workloads`] makes and replaces
 //! them, [`fleet`] holds the machines that all of it runs on, [`cloud`] sells them. [`world`] puts all of it together with
-//! the autoscaler's own controllers: start there.
+//! the autoscaler's own controllers: start there; [`sandbox`] shows it to `kubectl`.
 
 pub mod chance;
 pub mod cloud;
@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod fleet;
 pub mod journal;
 pub mod kubelet;
+pub mod sandbox;
 pub mod scheduler;
 pub mod workloads;
 pub mod world;

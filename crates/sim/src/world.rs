@@ -376,6 +376,12 @@ impl World {
         }
     }
 
+    /// What is not as it must always be, now.
+    pub fn violations(&self) -> Vec<Violation> {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now())
+    }
+
     /// Fails if something is not as it must always be.
     pub fn check(&self) {
         if let Some(report) = self.api.hot_loop() {
@@ -384,9 +390,7 @@ impl World {
         if !self.plan.checks {
             return;
         }
-        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        let violations = watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now());
-        drop(watcher);
+        let violations = self.violations();
         if !violations.is_empty() {
             let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
             self.fail(&format!("the cluster is not safe:\n{}", all.join("\n")));

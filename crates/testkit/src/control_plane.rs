@@ -61,6 +61,11 @@ pub struct Builder {
     kwok: bool,
 }
 
+/// Where kubectl is, for tests that bring their own server.
+pub fn kubectl_path() -> Result<PathBuf> {
+    Ok(programs::find()?.path(Program::Kubectl))
+}
+
 impl Builder {
     /// Also runs kube-scheduler, so pods are bound to nodes.
     #[must_use]

@@ -7,6 +7,7 @@ mod crds;
 mod fuzz;
 mod input;
 mod plan;
+mod sandbox;
 mod validate;
 
 use std::io::Write;
