@@ -1,5 +1,5 @@
 //! The built binary, as a user meets it.
-#![allow(clippy::unwrap_used)] // helpers of tests, which clippy takes for product code
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests, which clippy takes for product code
 
 mod convert;
 mod convert_laws;
