@@ -246,7 +246,7 @@ pub(super) const SCRIPT: &[(&str, &str)] = &[
     ("-n play get pdb", ""),
     ("-n play describe pdb keep", ""),
     ("drain node-a --timeout=1s", ""),
-    ("drain node-a --force --grace-period=0 --timeout=3s", ""),
+    ("drain node-a --force --grace-period=0 --timeout=4s", ""),
     ("-n play delete pdb keep", ""),
     ("drain node-a --force --grace-period=0 --timeout=20s", ""),
     ("-n play get pods", ""),
