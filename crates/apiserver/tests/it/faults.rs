@@ -129,6 +129,18 @@ async fn the_world_stops_before_or_after_a_write() {
     }
 }
 
+/// The client cannot tell; what it does next has to fit both cases.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_applied_although_its_answer_is_lost() {
+    let (api, maps) = api(Options::default());
+    api.add_fault(Rule::new(Fault::AnswerLost).verb(Verb::Create).nth(1));
+    assert!(matches!(create(&maps, "a").await.unwrap_err(), Error::Service(_)), "the connection broke");
+    assert_eq!(refusal(create(&maps, "a").await), (409, "AlreadyExists".to_owned()));
+    api.add_fault(Rule::new(Fault::AnswerLost).verb(Verb::Delete).nth(1));
+    assert!(matches!(maps.delete("a", &DeleteParams::default()).await.unwrap_err(), Error::Service(_)));
+    assert!(maps.get_opt("a").await.unwrap().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn compaction_ends_pages_and_watches() {
     let (api, maps) = api(Options::default());

@@ -170,8 +170,6 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
     #[test]
     fn every_request_is_answered(raws in vec(raw(), 1..12)) {
         check_all(&raws);
