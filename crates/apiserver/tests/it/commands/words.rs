@@ -34,7 +34,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"(resourceVersion"?: )"\d+""#, "${1}VERSION"),
         (r"https?://127\.0\.0\.1:\d+", "SERVER"),
         (r"127\.0\.0\.1:\d+", "SERVER"),
-        (r"\b10\.0\.\d+\.\d+\b", "ADDRESS"),
+        (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
         (r"\bmade-[a-z0-9]{5}\b", "made-SUFFIX"),
         (r"/tmp/(LIVE|MERGED)-\d+", "/tmp/$1"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "TIME"),

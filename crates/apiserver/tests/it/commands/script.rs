@@ -1,5 +1,34 @@
 //! The commands, in order: later ones see what earlier ones made. With what is given on standard input.
 
+use serde_json::json;
+
+use super::Step;
+
+/// A second session. `session.txt` has one command per line after `$`, or after `?` one that is awaited; what stands between
+/// `<<` and `>>` is the standard input of the commands after it, and `<< crds` are our definitions.
+pub(super) fn session() -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut input = String::new();
+    let mut lines = include_str!("session.txt").lines();
+    while let Some(line) = lines.next() {
+        match line {
+            "<<" => {
+                input = lines.by_ref().take_while(|line| *line != ">>").fold(String::new(), |all, l| all + l + "\n");
+            }
+            "<< crds" => {
+                let items = karpenter_api::crd::all();
+                input = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+            }
+            line => {
+                let (mark, rest) = line.split_once(' ').unwrap_or_else(|| panic!("no command: {line}"));
+                let line = format!("-n smoke {rest}");
+                steps.push(Step { line, input: input.clone(), awaited: mark == "?" });
+            }
+        }
+    }
+    steps
+}
+
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
 kind: Deployment
