@@ -30,11 +30,8 @@ struct Step {
 }
 
 fn steps() -> Vec<Step> {
-    let step = |(line, input): &(&str, &str)| Step {
-        line: (*line).to_owned(),
-        input: (*input).to_owned(),
-        awaited: false,
-    };
+    let step =
+        |(line, input): &(&str, &str)| Step { line: (*line).to_owned(), input: (*input).to_owned(), awaited: false };
     SCRIPT.iter().map(step).chain(session()).collect()
 }
 
