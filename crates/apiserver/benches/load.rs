@@ -178,7 +178,9 @@ fn print(table: &[(usize, Figures)]) -> Result<()> {
         for time in &times {
             write!(out, "{:>9.1} ms", time * 1000.0)?;
         }
-        let growth: Vec<String> = times.windows(2).map(|pair| format!("{:.2}", pair[1] / pair[0].max(1e-9))).collect();
+        // The kernel counts CPU time in steps of up to 4 ms.
+        let factor = |pair: &[f64]| if pair[0] < 0.01 { "-".to_owned() } else { format!("{:.2}", pair[1] / pair[0]) };
+        let growth: Vec<String> = times.windows(2).map(factor).collect();
         writeln!(out, "   {}", growth.join("  "))?;
     }
     Ok(())
