@@ -64,7 +64,7 @@ pub struct RequirementEntry {
 ///
 /// With `complement` every value but those in `values` is allowed, and with a bound only integers within it.
 /// Without it exactly `values` are. A concrete set never carries bounds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: String,
     complement: bool,
@@ -310,7 +310,7 @@ impl fmt::Display for Requirement {
 }
 
 /// Requirements by key.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Requirements(BTreeMap<String, Requirement>);
 
 impl Requirements {

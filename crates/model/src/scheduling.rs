@@ -7,7 +7,7 @@ use crate::selector::Selector;
 use crate::taints::{Effect, Toleration, TolerationOperator};
 
 /// Everything that decides whether a pod may run on a node, as the pod's author wrote it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PodScheduling {
     /// `nodeSelector`, each entry as `In`.
     pub node_selector: Requirements,
@@ -25,7 +25,7 @@ pub struct PodScheduling {
     pub volumes: PodVolumes,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Preferred<T> {
     pub weight: i32,
     pub value: T,
@@ -131,7 +131,7 @@ impl HostPort {
 }
 
 /// What the pod's volumes ask for, resolved from claims, volumes and storage classes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PodVolumes {
     /// Where the volumes can be attached together; any of them suffices, tried in order. Empty: anywhere (SCH-154).
     pub alternatives: Vec<Requirements>,

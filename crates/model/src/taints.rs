@@ -80,7 +80,7 @@ pub fn merge(taints: &mut Vec<Taint>, more: &[Taint]) {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TolerationOperator {
     Exists,
     Equal,
@@ -90,7 +90,7 @@ pub enum TolerationOperator {
     Unknown,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// Empty matches every key.
     pub key: String,

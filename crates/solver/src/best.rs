@@ -18,9 +18,11 @@ use karpenter_model::snapshot::Snapshot;
 
 use self::reading::{Strictness, read};
 use crate::bound;
+use crate::compiled::Compiled;
+use crate::compiled::pass::Pass;
+use crate::compiled::pods::by_size;
 use crate::options::Options;
 use crate::packing::Steps;
-use crate::pass::Pass;
 use crate::plan::{Part, Placement, Plan};
 
 /// A pass that is told where to try. Each call places the pod with all its wishes, or does nothing.
@@ -36,15 +38,16 @@ pub(crate) trait Engine<'a> {
 /// The cheapest plan that the step budget finds; never dearer than the reference, and nobody is left out whom the
 /// reference places.
 pub(crate) fn plan(
+    compiled: &mut Compiled,
     snapshot: &Snapshot,
     rules: &LabelRules,
     options: &Options,
     should_stop: &mut dyn FnMut() -> bool,
 ) -> Plan {
-    let mut best = Pass::new(snapshot, rules, options).run(snapshot, should_stop);
+    let mut best = Pass::new(compiled, *options).run(should_stop);
     let mut steps = Steps::new(options.steps);
     if best.untried.is_empty() && !best.claims.is_empty() {
-        improve(snapshot, rules, options, &mut best, &mut steps, should_stop);
+        improve(compiled, snapshot, rules, options, &mut best, &mut steps, should_stop);
     }
     let bound = bound::of(snapshot, rules, options, &best, &mut steps);
     best.planner = options.planner;
@@ -54,6 +57,7 @@ pub(crate) fn plan(
 }
 
 fn improve(
+    compiled: &mut Compiled,
     snapshot: &Snapshot,
     rules: &LabelRules,
     options: &Options,
@@ -70,14 +74,14 @@ fn improve(
         if should_stop() {
             return;
         }
-        let mut pass = Pass::new(snapshot, rules, options);
-        pass.register_all(snapshot);
+        let mut pass = Pass::new(compiled, *options);
+        pass.register_all();
         for pod in on_existing_nodes(snapshot, &reference) {
             pass.on_node(pod);
         }
         replay::replay(&reading, &candidate.packing, &mut pass, steps);
-        pass.run_rest(snapshot, should_stop);
-        let plan = pass.finish(snapshot);
+        pass.run_rest(should_stop);
+        let plan = pass.finish();
         let complete = plan.untried.is_empty() && placed.iter().all(|pod| plan.placed.contains_key(*pod));
         if complete && plan.cost_per_hour() < best.cost_per_hour() {
             *best = Plan { part: candidate.part, ..plan };
@@ -95,7 +99,7 @@ fn on_new_nodes<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<&'a PodView> {
 fn on_existing_nodes<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<&'a PodView> {
     let placed = plan.placed.iter().filter(|(_, at)| matches!(at, Placement::Existing(_)));
     let mut pods: Vec<&PodView> = placed.filter_map(|(pod, _)| snapshot.pending.get(pod)).map(AsRef::as_ref).collect();
-    pods.sort_by(|a, b| crate::pass::by_size(a, b));
+    pods.sort_by(|a, b| by_size(a, b));
     pods
 }
 

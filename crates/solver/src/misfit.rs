@@ -1,12 +1,25 @@
 //! Why no instance type is left for a pod.
 
+use std::sync::Arc;
+
+use karpenter_model::instance_type::{AllocatableGroup, InstanceType};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirements;
 use karpenter_model::resources::Resources;
 
 use crate::plan::{Criterion, NoType, Refusal};
-use crate::template::Candidate;
+
+/// A type, with what its offerings leave for pods.
+#[derive(Clone)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) instance_type: &'a InstanceType,
+    pub(crate) groups: Arc<Vec<AllocatableGroup<'a>>>,
+}
+
+pub(crate) fn candidate(instance_type: &InstanceType) -> Candidate<'_> {
+    Candidate { instance_type, groups: Arc::new(instance_type.allocatable_groups()) }
+}
 
 /// Checks types and remembers what each of them lacked (SCH-107).
 pub(crate) struct Misses<'r> {

@@ -14,8 +14,10 @@ use karpenter_model::snapshot::{ExistingNode, Snapshot};
 use karpenter_model::taints::Taint;
 
 use crate::bound::Bound;
+use crate::compiled::Compiled;
+use crate::compiled::pass::Pass;
+use crate::draft::Draft;
 use crate::options::{Options, Planner};
-use crate::pass::Pass;
 
 /// No machine has as many; somebody wrote `100M` for `100m`.
 const ABSURD_CPU: Quantity = Quantity::units(1_000_000);
@@ -149,9 +151,9 @@ pub enum Placement {
 pub struct PlannedClaim {
     pub pool: Arc<PoolView>,
     /// With the instance types, cheapest first, and their capacity types (API-73).
-    pub requirements: Requirements,
-    /// Instance types that hold the pods, cheapest first; ties by name.
-    pub instance_types: Vec<String>,
+    pub requirements: Arc<Requirements>,
+    /// Instance types that hold the pods, cheapest first; ties by name. Claims that could be the same share the list.
+    pub instance_types: Arc<Vec<String>>,
     pub requests: Resources,
     pub pods: Vec<PodId>,
     /// What the cheapest of them costs.
@@ -302,6 +304,63 @@ pub fn plan(snapshot: &Snapshot, rules: &LabelRules, options: &Options) -> Plan 
     plan_until(snapshot, rules, options, &mut || false)
 }
 
+/// How many things had to be looked at, because they were new or had changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    pub pods: usize,
+    pub nodes: usize,
+    /// Lists of instance types.
+    pub catalogues: usize,
+}
+
+/// Plans one snapshot after another; what stays the same between them is compiled once.
+#[derive(Debug)]
+pub struct Solver {
+    rules: LabelRules,
+    compiled: Option<Compiled>,
+}
+
+impl Solver {
+    pub fn new(rules: &LabelRules) -> Self {
+        Self { rules: rules.clone(), compiled: None }
+    }
+
+    pub fn plan(&mut self, snapshot: &Snapshot, options: &Options) -> Plan {
+        self.plan_until(snapshot, options, &mut || false)
+    }
+
+    /// A draft for planners that decide themselves who goes where.
+    pub fn draft(&mut self, snapshot: &Snapshot, options: &Options) -> Draft<'_> {
+        Draft::new(Pass::new(self.compiled(snapshot), *options))
+    }
+
+    /// As [`plan_until`].
+    pub fn plan_until(
+        &mut self,
+        snapshot: &Snapshot,
+        options: &Options,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) -> Plan {
+        let rules = self.rules.clone();
+        let compiled = self.compiled(snapshot);
+        match options.planner {
+            Planner::Reference => Pass::new(compiled, *options).run(should_stop),
+            Planner::Best => crate::best::plan(compiled, snapshot, &rules, options, should_stop),
+        }
+    }
+
+    /// What was compiled so far.
+    pub fn work(&self) -> Work {
+        self.compiled.as_ref().map(Compiled::work).unwrap_or_default()
+    }
+
+    fn compiled(&mut self, snapshot: &Snapshot) -> &mut Compiled {
+        let known = self.compiled.get_or_insert_with(|| Compiled::new(&self.rules));
+        known.update(snapshot);
+        known
+    }
+}
+
 /// Plans until `should_stop` says so; it is asked before each try of each pod. What has a place by then keeps it.
 pub fn plan_until(
     snapshot: &Snapshot,
@@ -309,10 +368,7 @@ pub fn plan_until(
     options: &Options,
     should_stop: &mut dyn FnMut() -> bool,
 ) -> Plan {
-    match options.planner {
-        Planner::Reference => Pass::new(snapshot, rules, options).run(snapshot, should_stop),
-        Planner::Best => crate::best::plan(snapshot, rules, options, should_stop),
-    }
+    Solver::new(rules).plan_until(snapshot, options, should_stop)
 }
 
 /// What a plan for these pods costs at least. Plans of [`Planner::Best`] come with it.

@@ -13,6 +13,7 @@ mod basics;
 mod best;
 mod creation;
 mod daemons;
+mod drafts;
 mod limits;
 mod min_values;
 mod mutations;

@@ -118,7 +118,7 @@ fn new_node(snapshot: &Snapshot, claim: &PlannedClaim, rules: &LabelRules) -> Ne
     let known = offer.zip(cheapest).and_then(|(offer, name)| offer.instance_types.iter().find(|t| t.name == *name));
     NewNode {
         node_pool: claim.pool.name.clone(),
-        instance_types: claim.instance_types.clone(),
+        instance_types: claim.instance_types.to_vec(),
         launch: known.and_then(|known| launch(known, claim, rules)),
         requests: shown(&claim.requests),
         pods: claim.pods.iter().map(ToString::to_string).collect(),

@@ -38,7 +38,7 @@ impl<'a> Check<'a> {
             self.node_amounts(site, node);
         }
         let Some(claim) = site.claim else { return };
-        for name in &claim.instance_types {
+        for name in claim.instance_types.iter() {
             match self.type_of(&claim.pool.name, name) {
                 Some(known) => self.type_amounts(site, known),
                 None => self.report(Rule::InstanceTypes, format!("{} names unknown type {name}", site.name)),

@@ -22,7 +22,7 @@ impl Check<'_> {
             let own: Vec<_> = self.plan.claims.iter().filter(|claim| claim.pool.name == offer.pool.name).collect();
             for claim in &own {
                 let mut largest = Resources::new();
-                for name in &claim.instance_types {
+                for name in claim.instance_types.iter() {
                     if let Some(known) = self.type_of(&claim.pool.name, name) {
                         largest.raise_to(&known.capacity);
                     }
@@ -42,7 +42,7 @@ impl Check<'_> {
             for asked in claim.requirements.iter() {
                 let Some(minimum) = asked.min_values() else { continue };
                 let mut values: BTreeSet<String> = BTreeSet::new();
-                for name in &claim.instance_types {
+                for name in claim.instance_types.iter() {
                     let known = self.type_of(&claim.pool.name, name);
                     let own = known.and_then(|known| known.requirements.get(asked.key()));
                     let own = own.filter(|own| own.operator() == Operator::In);

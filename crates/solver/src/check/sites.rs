@@ -54,7 +54,7 @@ impl<'a> Sites<'a> {
             }
         });
         let claims = plan.claims.iter().enumerate().map(|(index, claim)| {
-            let mut requirements = claim.requirements.clone();
+            let mut requirements = (*claim.requirements).clone();
             requirements.replace(Requirement::any_of(labels::HOSTNAME, [format!("claim-{index}")]));
             for key in [labels::REGISTERED, labels::INITIALIZED] {
                 requirements.replace(Requirement::any_of(key, ["true"]));

@@ -138,5 +138,5 @@ fn sc_175_bounds_of_pool_and_pod_meet() {
     let types = ["50", "150", "250"].map(|n| it(&format!("t{n}"), "cpu=4 memory=4Gi pods=5").with("integer", &[n]));
     let mut cluster = with(pool("default").require("integer Gt 100"), types.to_vec());
     cluster.run([pod().require("integer Lt 200")]);
-    assert_eq!(cluster.last.claims[0].instance_types, ["t150"]);
+    assert_eq!(*cluster.last.claims[0].instance_types, ["t150"]);
 }

@@ -209,7 +209,7 @@ proptest! {
             let mut needed = Resources::new();
             claim.pods.iter().for_each(|id| needed.add(&snapshot.pending[id].requests));
             prop_assert_eq!(&needed, &claim.requests);
-            for name in &claim.instance_types {
+            for name in claim.instance_types.iter() {
                 let chosen = snapshot.pools[0].instance_types.iter().find(|t| &t.name == name).unwrap();
                 prop_assert!(needed.fits(&chosen.allocatable()), "{} into {}", needed, name);
             }

@@ -40,7 +40,7 @@ fn nodes_of_the_right_size() {
     // Eight to a node of eight CPUs: seven nodes, and one of four for the other four.
     assert!((best.cost_per_hour() - 15.1).abs() < 1e-9, "{}", best.cost_per_hour());
     // Cheapest first, and every larger type is still there to be launched instead.
-    assert_eq!(best.claims[0].instance_types, ["t08", "t16", "t32"]);
+    assert_eq!(*best.claims[0].instance_types, ["t08", "t16", "t32"]);
     let bound = best.bound.as_ref().unwrap();
     assert!(bound.per_hour <= 15.1 && best.gap().unwrap() < 0.03, "{bound:?}");
     assert!(best.steps > 0 && bound.prices.per_cpu > 0.2, "{bound:?}");

@@ -166,6 +166,8 @@ impl Cluster {
     pub(super) fn plan(&self) -> Plan {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, &self.rules, &self.options);
+        let plain = crate::plain::plan(&snapshot, &self.rules, &self.options);
+        assert_eq!(super::random::text(&plan), super::random::text(&plain));
         assert_eq!(violations(&snapshot, &self.rules, &plan), []);
         plan
     }
@@ -390,7 +392,7 @@ fn launched_node(
         annotations: BTreeMap::new(),
         pool: Some(pool.name.clone()),
         node_class: pool.node_class.clone(),
-        requirements: claim.requirements.clone(),
+        requirements: (*claim.requirements).clone(),
         requests: claim.requests.clone(),
         taints: pool.taints.clone(),
         startup_taints: pool.startup_taints.clone(),

@@ -16,7 +16,7 @@ fn sc_322_types_and_pool() {
     let mut cluster = cluster();
     cluster.run([pod()]);
     assert_eq!(cluster.last.claims.len(), 1);
-    let mut types = cluster.last.claims[0].instance_types.clone();
+    let mut types = cluster.last.claims[0].instance_types.to_vec();
     types.sort();
     assert_eq!(types, ["arm", "gpu-a", "gpu-b", "one-pod", "small", "std"]);
     let listed = cluster.last.claims[0].requirements.get(labels::INSTANCE_TYPE).unwrap();
@@ -49,7 +49,7 @@ fn sc_324_types_follow_the_requirements() {
     ] {
         let mut cluster = with(pool, f1());
         cluster.run([pod]);
-        assert_eq!(cluster.last.claims[0].instance_types, [want]);
+        assert_eq!(*cluster.last.claims[0].instance_types, [want]);
         assert_eq!(asked(&cluster, labels::INSTANCE_TYPE), format!("node.kubernetes.io/instance-type In [{want}]"));
     }
 }

@@ -33,7 +33,7 @@ fn sc_059_a_full_small_type_keeps_the_next_pod_out() {
     // 0.9Gi fits 1Gi less 10Mi.
     let ids = cluster.run(pods());
     assert_eq!(cluster.hosts(&ids), 2);
-    assert!(cluster.last.claims.iter().all(|claim| claim.instance_types == ["t1", "t2"]));
+    assert!(cluster.last.claims.iter().all(|claim| *claim.instance_types == ["t1", "t2"]));
 }
 
 /// SC-60, SC-63, SC-65.

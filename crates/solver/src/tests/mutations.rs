@@ -106,13 +106,17 @@ fn plans_that_were_tampered_with() {
         ("taint", pool_with(|pool| pool.taints.push(taint("a=b:NoSchedule"))), vec![Rule::Taints]),
         ("limit", pool_with(|pool| pool.limits = resources("cpu=3")), vec![Rule::Limits]),
         ("nodes", pool_with(|pool| pool.limits = resources("nodes=0")), vec![Rule::Limits]),
-        ("unknown type", claim_with(|claim| claim.instance_types.push("?".into())), vec![Rule::InstanceTypes]),
+        (
+            "unknown type",
+            claim_with(|claim| Arc::make_mut(&mut claim.instance_types).push("?".into())),
+            vec![Rule::InstanceTypes],
+        ),
         (
             "minimum",
             claim_with(|claim| {
                 let mut zone = Requirement::any_of("topology.kubernetes.io/zone", ["z1", "z2"]);
                 zone.set_min_values(Some(3));
-                claim.requirements.replace(zone);
+                Arc::make_mut(&mut claim.requirements).replace(zone);
             }),
             vec![Rule::MinValues],
         ),

@@ -180,7 +180,7 @@ pub(super) fn any_cluster() -> impl Strategy<Value = Cluster> {
 }
 
 pub(super) fn text(plan: &Plan) -> String {
-    format!("{:?} {:?} {:?}", plan.placed, plan.claims, plan.unplaced)
+    format!("{:#?} {:#?} {:#?} {:?}", plan.placed, plan.claims, plan.unplaced, plan.untried)
 }
 
 /// The same things, listed the other way round.
@@ -210,6 +210,8 @@ proptest! {
             prop_assert_eq!(violations(&snapshot, &cluster.rules, &planned), vec![]);
             let again = plan(&reversed(&snapshot), &cluster.rules, &cluster.options);
             prop_assert_eq!(text(&planned), text(&again));
+            let plain = crate::plain::plan(&snapshot, &cluster.rules, &cluster.options);
+            prop_assert_eq!(text(&planned), text(&plain));
             if cluster.options.reserved == Reserved::Fallback {
                 // Such plans may promise what cannot be launched.
                 break;

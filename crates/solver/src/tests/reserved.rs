@@ -132,7 +132,7 @@ fn vc_101_105_a_full_reservation_beside_others() {
     let mut cluster = with(pool("p"), vec![known, sized("dear", 2).offers(&[("z1", "on-demand", 0.9)])]);
     cluster.run([pod()]);
     let claim = &cluster.last.claims[0];
-    assert_eq!(claim.instance_types, ["dear", "small"]);
+    assert_eq!(*claim.instance_types, ["dear", "small"]);
     assert!((claim.price.per_hour() - 0.9).abs() < 1e-9);
     assert_eq!(
         claim.requirements.get(labels::CAPACITY_TYPE).unwrap().to_string(),

@@ -57,7 +57,7 @@ fn sc_103_a_resource_that_only_some_offerings_have() {
     let other = it("y", "cpu=4 memory=16Gi pods=5");
     let mut cluster = with(pool("p"), vec![slotted(), other.clone()]);
     assert!(cluster.one(pod().asks("slots=1")).is_some());
-    assert_eq!(cluster.last.claims[0].instance_types, ["x"]);
+    assert_eq!(*cluster.last.claims[0].instance_types, ["x"]);
     let mut known = slotted();
     known.0.offerings.iter_mut().filter(|one| !one.overrides.capacity.is_empty()).for_each(|one| one.available = false);
     assert!(with(pool("p"), vec![known, other]).one(pod().asks("slots=1")).is_none());
@@ -116,7 +116,7 @@ fn sc_111_the_cheapest_need_not_be_the_smallest() {
     let sized = |name: &str, cpus: u32, price| it(name, &format!("cpu={cpus} memory=1Gi pods=5")).price(price);
     let mut cluster = with(pool("p"), vec![sized("medium", 2, 3.0), sized("small", 1, 2.0), sized("large", 4, 1.0)]);
     assert_eq!(cluster.one_label("type", pod().asks("cpu=1m memory=1Mi")), "large");
-    assert_eq!(cluster.last.claims[0].instance_types, ["large", "small", "medium"]);
+    assert_eq!(*cluster.last.claims[0].instance_types, ["large", "small", "medium"]);
 }
 
 /// SC-112.

@@ -123,13 +123,13 @@ fn vc_096_097_types_that_attach_too_little() {
     let sized = |name: &str| it(name, "cpu=4 memory=4Gi pods=9");
     let mut two = with(pool("p"), vec![sized("few").attaches(DRIVER, 2), sized("many").attaches(DRIVER, 20)]);
     two.run(each(1, 5));
-    assert_eq!(two.last.claims[0].instance_types, ["many"]);
+    assert_eq!(*two.last.claims[0].instance_types, ["many"]);
     let mut drivers = with(
         pool("p"),
         vec![sized("few").attaches(DRIVER, 20).attaches("other.csi", 0), sized("many").attaches(DRIVER, 20)],
     );
     drivers.run([each(1, 5).remove(0).mounts("other.csi", &["x"])]);
-    assert_eq!(drivers.last.claims[0].instance_types, ["many"]);
+    assert_eq!(*drivers.last.claims[0].instance_types, ["many"]);
 }
 
 /// VC-98, VC-99, V15-103.

@@ -14,15 +14,15 @@ use karpenter_model::resources::Resources;
 use karpenter_model::scheduling::HostPort;
 use karpenter_model::taints::first_untolerated;
 
+use crate::attachments::{Attached, conflicts, ports_of, volume_alternatives};
 use crate::min_values;
-use crate::misfit::Misses;
-use crate::node::{Attached, conflicts, ports_of, volume_alternatives};
+use crate::misfit::{Candidate, Misses};
 use crate::options::{MinValuesPolicy, Options, Reserved};
+use crate::plain::relax::Trial;
+use crate::plain::template::{Template, Unusable};
+use crate::plain::topology::{Place, Topology};
 use crate::plan::Refusal;
-use crate::relax::Trial;
 use crate::reservations::Reservations;
-use crate::template::{Candidate, Template, Unusable};
-use crate::topology::{Place, Topology};
 
 pub(crate) struct OpenClaim<'a> {
     pub(crate) pool: &'a Arc<PoolView>,

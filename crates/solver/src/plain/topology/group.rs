@@ -10,7 +10,7 @@ use karpenter_model::selector::Selector;
 use karpenter_model::taints::{Toleration, first_untolerated};
 
 use super::Place;
-use crate::relax::Trial;
+use crate::plain::relax::Trial;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {

@@ -42,8 +42,8 @@ impl OpenClaim<'_> {
         }
         Ok(PlannedClaim {
             pool: self.pool.clone(),
-            requirements: narrowed,
-            instance_types,
+            requirements: narrowed.into(),
+            instance_types: instance_types.into(),
             requests: self.requests,
             pods: self.pods,
             price,

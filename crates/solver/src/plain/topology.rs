@@ -15,7 +15,8 @@ use karpenter_model::taints::{Taint, Toleration};
 
 use self::domains::Universe;
 use self::group::{Group, Identity, Kind, NodeFilter};
-use crate::relax::Trial;
+use crate::compiled::nodes::node_requirements;
+use crate::plain::relax::Trial;
 
 /// The most combinations of tied domains that are tried for one candidate (SCH-251).
 const MAX_COMBINATIONS: usize = 64;
@@ -293,11 +294,4 @@ fn domain_of<'a>(node: &'a ExistingNode, key: &str) -> Option<&'a str> {
         None if key == labels::HOSTNAME => Some(node.name()),
         None => None,
     }
-}
-
-/// What a node's labels say, with its host name (SCH-99).
-pub(crate) fn node_requirements(node: &ExistingNode, rules: &LabelRules) -> Requirements {
-    let mut requirements = Requirements::from_labels(rules, node.labels());
-    requirements.replace(Requirement::any_of(labels::HOSTNAME, [node.hostname()]));
-    requirements
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_model::instance_type::{AllocatableGroup, InstanceType};
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::PodView;
 use karpenter_model::pool::PoolView;
@@ -12,9 +12,10 @@ use karpenter_model::requirements::{Requirement, Requirements, Undefined};
 use karpenter_model::resources::{NODES, Resources};
 use karpenter_model::scheduling::HostPort;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
-use karpenter_model::taints::{Taint, Toleration, first_untolerated};
 
+use crate::daemons::{accepts_taints, alternatives};
 use crate::min_values;
+use crate::misfit::{Candidate, candidate};
 use crate::options::{MinValuesPolicy, Options};
 
 /// A pool prepared for one pass (SCH-85).
@@ -41,12 +42,6 @@ pub(crate) struct Part<'a> {
     pub(crate) types: Vec<Candidate<'a>>,
     pub(crate) overhead: Resources,
     pub(crate) ports: Vec<HostPort>,
-}
-
-#[derive(Clone)]
-pub(crate) struct Candidate<'a> {
-    pub(crate) instance_type: &'a InstanceType,
-    pub(crate) groups: Arc<Vec<AllocatableGroup<'a>>>,
 }
 
 impl<'a> Template<'a> {
@@ -135,51 +130,9 @@ fn first_name<'a>(part: &Part<'a>) -> Option<&'a str> {
     part.types.iter().map(|candidate| candidate.instance_type.name.as_str()).min()
 }
 
-fn candidate(instance_type: &InstanceType) -> Candidate<'_> {
-    Candidate { instance_type, groups: Arc::new(instance_type.allocatable_groups()) }
-}
-
-/// DaemonSets put up with `PreferNoSchedule` (SCH-56).
-fn accepts_taints(daemon: &PodView, taints: &[Taint]) -> bool {
-    let mut tolerations = daemon.scheduling.tolerations.clone();
-    tolerations.push(Toleration::prefer_no_schedule());
-    first_untolerated(taints, &tolerations).is_none()
-}
-
 /// Any required term may match; preferences and spread do not matter (SCH-72).
 fn runs_on(daemon: &PodView, template: &Requirements, known: &InstanceType, rules: &LabelRules) -> bool {
     alternatives(daemon).any(|asked| {
         template.is_compatible(&asked, Undefined::WellKnownAllowed(rules)) && known.requirements.intersects(&asked)
     })
-}
-
-/// The node selector with each required term in turn.
-pub(crate) fn alternatives(daemon: &PodView) -> impl Iterator<Item = Requirements> + '_ {
-    let scheduling = &daemon.scheduling;
-    let none = scheduling.required_terms.is_empty().then(Requirements::new);
-    none.into_iter().chain(scheduling.required_terms.iter().cloned()).map(|term| {
-        let mut all = scheduling.node_selector.clone();
-        all.add_all(&term);
-        all
-    })
-}
-
-/// DaemonSets that will run on an existing node and are not there yet (SCH-77).
-pub(crate) fn missing_daemons(
-    snapshot: &Snapshot,
-    node: &karpenter_model::snapshot::ExistingNode,
-    labels: &Requirements,
-) -> Resources {
-    let taints = node.taints();
-    let mut missing = Resources::new();
-    for daemon in snapshot.daemons.iter().filter(|daemon| accepts_taints(daemon, &taints)) {
-        if alternatives(daemon).any(|asked| labels.is_compatible(&asked, Undefined::Denied)) {
-            missing.add(&daemon.requests);
-        }
-    }
-    let running = node.pods.iter().filter(|pod| pod.owner == karpenter_model::pod::PodOwner::DaemonSet);
-    let mut present = Resources::new();
-    running.for_each(|pod| present.add(&pod.requests));
-    missing.subtract(&present);
-    missing.iter().map(|(name, amount)| (name.to_owned(), amount.max(Quantity::ZERO))).collect()
 }

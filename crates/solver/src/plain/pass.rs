@@ -1,7 +1,5 @@
 //! One pass over the pending pods, in the specified order.
 
-mod guided;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use karpenter_model::labels::LabelRules;
@@ -10,14 +8,14 @@ use karpenter_model::pool::by_precedence;
 use karpenter_model::resources::{CPU, MEMORY};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
-use crate::claim::{OpenClaim, Rules};
-use crate::node::NodeSlot;
 use crate::options::Options;
+use crate::plain::claim::{OpenClaim, Rules};
+use crate::plain::node::NodeSlot;
+use crate::plain::relax::Trial;
+use crate::plain::template::Template;
+use crate::plain::topology::Topology;
 use crate::plan::{Placement, Plan, Refusal, RefusedBy, Unplaced};
-use crate::relax::Trial;
 use crate::reservations::Reservations;
-use crate::template::Template;
-use crate::topology::Topology;
 
 pub(crate) struct Pass<'a> {
     labels: &'a LabelRules,

@@ -1,0 +1,373 @@
+//! Instance types as columns.
+//!
+//! A row is a type with the offerings that leave pods the same resources; nearly every type is one row. Rows are
+//! ordered by type name. What a set of requirements allows is a set of rows, worked out once for each set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_model::instance_type::{InstanceType, Price};
+use karpenter_model::quantity::Quantity;
+use karpenter_model::resources::{HUGEPAGES_PREFIX, MEMORY, Resources};
+
+use super::algebra::{Algebra, KeyId, ReqId, SetId};
+use super::amounts::{Amounts, Names, nanos};
+use super::bits::Bits;
+use super::intern::NONE;
+
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    /// Kept, so that the list is known again by its address.
+    pub(crate) types: Arc<Vec<InstanceType>>,
+    /// Positions in `types`, by name.
+    pub(crate) by_name: Vec<usize>,
+    pub(crate) rows: Vec<Row>,
+    /// Rows of each type, by its place in `by_name`.
+    rows_of: Vec<std::ops::Range<usize>>,
+    /// Some type has several rows.
+    several: bool,
+    kinds: Vec<Kind>,
+    /// Rows with an offering that is bought from a reservation.
+    pub(crate) reserved: Bits,
+    /// What the types say about a key, by type; absent when none of them says anything.
+    columns: BTreeMap<KeyId, Option<Vec<SetId>>>,
+    set_masks: Vec<Option<Bits>>,
+    masks: Vec<Option<Masks>>,
+    fits: Vec<(Resources, Arc<Vec<Column>>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// A place in `by_name`.
+    pub(crate) of: usize,
+    pub(crate) allocatable: Amounts,
+    sales: Vec<Sale>,
+}
+
+/// An available offering of a row.
+#[derive(Debug)]
+struct Sale {
+    kind: usize,
+    price: Price,
+    launchable: bool,
+}
+
+/// Available offerings that ask for the same, and the rows that have one.
+#[derive(Debug)]
+struct Kind {
+    req: ReqId,
+    capacity_type: Option<String>,
+    rows: Bits,
+}
+
+/// Rows that a set of requirements allows.
+#[derive(Debug)]
+pub(crate) struct Masks {
+    /// The type meets it.
+    pub(crate) types: Bits,
+    /// ... and has an offering for it.
+    pub(crate) offered: Bits,
+}
+
+/// How much of one resource rows have left, ascending, with the rows that have at least as much.
+#[derive(Debug, Default)]
+pub(crate) struct Column {
+    values: Vec<i128>,
+    masks: Vec<u64>,
+    /// Every row has the least of the values, so that asking for no more changes nothing.
+    full: bool,
+}
+
+impl Catalogue {
+    pub(crate) fn new(types: &Arc<Vec<InstanceType>>, algebra: &mut Algebra, names: &mut Names) -> Self {
+        let mut by_name: Vec<usize> = (0..types.len()).collect();
+        by_name.sort_by(|a, b| types[*a].name.cmp(&types[*b].name));
+        let mut catalogue = Self {
+            types: types.clone(),
+            by_name,
+            rows: Vec::new(),
+            rows_of: Vec::new(),
+            several: false,
+            kinds: Vec::new(),
+            reserved: Bits::default(),
+            columns: BTreeMap::new(),
+            set_masks: Vec::new(),
+            masks: Vec::new(),
+            fits: Vec::new(),
+        };
+        for of in 0..types.len() {
+            catalogue.add_rows(of, algebra, names);
+        }
+        catalogue
+    }
+
+    fn add_rows(&mut self, of: usize, algebra: &mut Algebra, names: &mut Names) {
+        let types = self.types.clone();
+        let known = &types[self.by_name[of]];
+        let start = self.rows.len();
+        let plain =
+            known.offerings.iter().all(|one| one.overrides.capacity.is_empty() && one.overrides.overhead.is_empty());
+        if plain {
+            if known.offerings.iter().any(|offering| offering.available) {
+                self.rows.push(Row { of, allocatable: allocatable(known, names), sales: Vec::new() });
+                for offering in known.offerings.iter().filter(|offering| offering.available) {
+                    self.add_offering(offering, start, algebra);
+                }
+            }
+        } else {
+            for group in known.allocatable_groups().into_iter().filter(|group| !group.offerings.is_empty()) {
+                let row = self.rows.len();
+                self.rows.push(Row { of, allocatable: names.amounts(&group.allocatable), sales: Vec::new() });
+                for offering in group.offerings {
+                    self.add_offering(offering, row, algebra);
+                }
+            }
+        }
+        self.several |= self.rows.len() > start + 1;
+        self.rows_of.push(start..self.rows.len());
+    }
+
+    fn add_offering(&mut self, offering: &karpenter_model::instance_type::Offering, row: usize, algebra: &mut Algebra) {
+        let req = algebra.intern(&offering.requirements).req;
+        if offering.reservation(algebra.rules()).is_some() {
+            self.reserved.set(row);
+        }
+        let known = self.kinds.iter().position(|kind| kind.req == req);
+        let kind = known.unwrap_or(self.kinds.len());
+        if known.is_none() {
+            let capacity_type = offering.capacity_type().map(ToOwned::to_owned);
+            self.kinds.push(Kind { req, capacity_type, rows: Bits::default() });
+        }
+        self.kinds[kind].rows.set(row);
+        self.rows[row].sales.push(Sale { kind, price: offering.price, launchable: offering.is_launchable() });
+    }
+
+    pub(crate) fn known(&self, row: usize) -> &InstanceType {
+        &self.types[self.by_name[self.rows[row].of]]
+    }
+
+    /// The types of these rows, by name.
+    pub(crate) fn types_of<'a>(&'a self, rows: &'a [u64]) -> impl Iterator<Item = &'a InstanceType> + Clone + 'a {
+        let mut last = usize::MAX;
+        let all = (0..self.rows.len()).filter(|row| super::bits::has(rows, *row));
+        let firsts: Vec<usize> = all
+            .filter(|row| {
+                let of = self.rows[*row].of;
+                std::mem::replace(&mut last, of) != of
+            })
+            .collect();
+        firsts.into_iter().map(|row| self.known(row))
+    }
+
+    /// The types of these rows that cost least under the requirements first, ties by name; with what each costs and the
+    /// capacity types they can be had in (SCH-117).
+    pub(crate) fn priced(&self, rows: &[u64], req: ReqId, most: usize, algebra: &Algebra) -> Priced<'_> {
+        let offered: Vec<bool> = self.kinds.iter().map(|kind| algebra.offers(req, kind.req)).collect();
+        let sold = |row: usize| self.rows[row].sales.iter().filter(|sale| sale.launchable && offered[sale.kind]);
+        let mut types: Vec<(Price, usize)> = Vec::new();
+        for row in super::bits::ones(rows) {
+            let of = self.rows[row].of;
+            let price = sold(row).map(|sale| sale.price).min().unwrap_or(Price::MAX);
+            match types.last_mut().filter(|(_, last)| *last == of) {
+                Some((known, _)) => *known = price.min(*known),
+                None => types.push((price, of)),
+            }
+        }
+        // Rows follow names, and so do places of types.
+        types.sort_by_key(|(price, of)| (*price, *of));
+        types.truncate(most);
+        let mut kinds = vec![false; self.kinds.len()];
+        for (_, of) in &types {
+            self.rows_of[*of].clone().flat_map(&sold).for_each(|sale| kinds[sale.kind] = true);
+        }
+        let had = self.kinds.iter().zip(kinds).filter(|(_, had)| *had);
+        Priced {
+            capacity_types: had.filter_map(|(kind, _)| kind.capacity_type.as_deref()).collect(),
+            types: types.into_iter().map(|(price, of)| (price, &self.types[self.by_name[of]])).collect(),
+        }
+    }
+
+    /// A type stays with all its rows, or goes.
+    pub(crate) fn close(&self, rows: &mut [u64]) {
+        if !self.several {
+            return;
+        }
+        for range in &self.rows_of {
+            if range.clone().any(|row| super::bits::has(rows, row)) {
+                range.clone().for_each(|row| rows[row / 64] |= 1 << (row % 64));
+            }
+        }
+    }
+
+    /// What the types say about the key.
+    pub(crate) fn column(&mut self, key: KeyId, algebra: &mut Algebra) -> Option<&Vec<SetId>> {
+        if !self.columns.contains_key(&key) {
+            let name = algebra.key_name(key).to_owned();
+            let mut some = false;
+            let mut column = Vec::with_capacity(self.by_name.len());
+            for at in &self.by_name {
+                let said = self.types[*at].requirements.get(&name);
+                some |= said.is_some();
+                column.push(said.map_or(NONE, |said| algebra.set(said)));
+            }
+            self.columns.insert(key, some.then_some(column));
+        }
+        self.columns.get(&key)?.as_ref()
+    }
+
+    fn add_set_mask(&mut self, key: KeyId, set: SetId, algebra: &mut Algebra) {
+        let at = set as usize;
+        if self.set_masks.len() <= at {
+            self.set_masks.resize_with(at + 1, || None);
+        }
+        if self.set_masks[at].is_some() {
+            return;
+        }
+        let mut mask = Bits::new(self.rows.len());
+        let rows: Vec<usize> = self.rows.iter().map(|row| row.of).collect();
+        let column = self.column(key, algebra);
+        let mut last = (NONE, true);
+        for (row, of) in rows.into_iter().enumerate() {
+            let said = column.map_or(NONE, |column| column[of]);
+            if said != last.0 {
+                last = (said, algebra.intersects(said, set));
+            }
+            if said == NONE || last.1 {
+                mask.set(row);
+            }
+        }
+        self.set_masks[at] = Some(mask);
+    }
+
+    pub(crate) fn masks(&mut self, req: ReqId, algebra: &mut Algebra) -> &Masks {
+        let at = req as usize;
+        if self.masks.len() <= at {
+            self.masks.resize_with(algebra.req_count().max(at + 1), || None);
+        }
+        if self.masks[at].is_none() {
+            self.masks[at] = Some(self.compile(req, algebra));
+        }
+        self.masks[at].get_or_insert_with(|| Masks { types: Bits::default(), offered: Bits::default() })
+    }
+
+    fn compile(&mut self, req: ReqId, algebra: &mut Algebra) -> Masks {
+        let mut types = Bits::new(self.rows.len());
+        (0..self.rows.len()).for_each(|row| types.set(row));
+        for (key, set) in algebra.pairs(req).to_vec() {
+            if self.column(key, algebra).is_none() {
+                continue;
+            }
+            self.add_set_mask(key, set, algebra);
+            let mask = self.set_masks[set as usize].iter().flat_map(Bits::words);
+            types.words_mut().iter_mut().zip(mask).for_each(|(word, mask)| *word &= mask);
+        }
+        let mut offered = Bits::new(self.rows.len());
+        for kind in &self.kinds {
+            if algebra.offers(req, kind.req) {
+                offered.union(&kind.rows);
+            }
+        }
+        offered.words_mut().iter_mut().zip(types.words()).for_each(|(word, mask)| *word &= mask);
+        Masks { types, offered }
+    }
+
+    /// Columns of what is left beside an overhead that is the same on every row.
+    pub(crate) fn columns_beside(&mut self, overhead: &Resources, names: &mut Names) -> Arc<Vec<Column>> {
+        let wanted = names.len();
+        if let Some((_, known)) = self.fits.iter().find(|(known, columns)| known == overhead && columns.len() == wanted)
+        {
+            return known.clone();
+        }
+        let amounts = names.amounts(overhead);
+        let columns = Arc::new(self.columns_of(names.len(), |_| &amounts));
+        self.fits.push((overhead.clone(), columns.clone()));
+        columns
+    }
+
+    /// Columns of what is left beside the overhead of each row.
+    pub(crate) fn columns_of<'a>(&self, resources: usize, overhead: impl Fn(usize) -> &'a Amounts) -> Vec<Column> {
+        let whole = |row: &Row| !row.allocatable.iter().flatten().any(|amount| amount.is_negative());
+        let usable: Vec<usize> = (0..self.rows.len()).filter(|row| whole(&self.rows[*row])).collect();
+        let words = self.rows.len().div_ceil(64);
+        let column = |at: usize| {
+            let left = |row: usize| nanos(&self.rows[row].allocatable, at) - nanos(overhead(row), at);
+            let mut sorted: Vec<(i128, usize)> = usable.iter().map(|row| (left(*row), *row)).collect();
+            sorted.sort_unstable();
+            Column::new(&sorted, words, usable.len() == self.rows.len())
+        };
+        (0..resources).map(column).collect()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Priced<'a> {
+    pub(crate) types: Vec<(Price, &'a InstanceType)>,
+    pub(crate) capacity_types: Vec<&'a str>,
+}
+
+impl Column {
+    fn new(sorted: &[(i128, usize)], words: usize, full: bool) -> Self {
+        let mut values: Vec<i128> = sorted.iter().map(|(value, _)| *value).collect();
+        values.dedup();
+        let mut masks = vec![0; values.len() * words];
+        let mut have = Bits::new(words * 64);
+        let mut at = values.len();
+        for (value, row) in sorted.iter().rev() {
+            if values.get(at) != Some(value) {
+                if at < values.len() {
+                    masks[at * words..(at + 1) * words].copy_from_slice(have.words());
+                }
+                at -= 1;
+            }
+            have.set(*row);
+        }
+        if !values.is_empty() {
+            masks[..words].copy_from_slice(have.words());
+        }
+        Self { values, masks, full }
+    }
+
+    /// Leaves the rows that have at least this much; whether any is left.
+    pub(crate) fn keep(&self, rows: &mut [u64], needed: i128) -> bool {
+        if self.full && self.values.first().is_some_and(|least| needed <= *least) {
+            return true;
+        }
+        let at = self.values.partition_point(|value| *value < needed);
+        let start = at * rows.len();
+        let Some(mask) = self.masks.get(start..start + rows.len()).filter(|mask| !mask.is_empty()) else {
+            rows.fill(0);
+            return false;
+        };
+        let mut some = 0;
+        for (row, mask) in rows.iter_mut().zip(mask) {
+            *row &= mask;
+            some |= *row;
+        }
+        some != 0
+    }
+}
+
+/// What pods can have where no offering differs from its type (API-260); as `InstanceType::allocatable`, without making
+/// the lists in between.
+fn allocatable(known: &InstanceType, names: &mut Names) -> Amounts {
+    let overhead = &known.overhead;
+    let reserved = |name: &str| {
+        overhead.kube_reserved.amount(name)
+            + overhead.system_reserved.amount(name)
+            + overhead.eviction_threshold.amount(name)
+    };
+    let mut amounts = Vec::with_capacity(known.capacity.iter().count());
+    let mut huge = Quantity::ZERO;
+    for (name, capacity) in known.capacity.iter() {
+        super::amounts::set(&mut amounts, names.position(name), capacity - reserved(name));
+        if name.starts_with(HUGEPAGES_PREFIX) {
+            huge += capacity;
+        }
+    }
+    if !huge.is_zero()
+        && let Some(memory) = amounts.get_mut(names.position(MEMORY)).and_then(Option::as_mut)
+    {
+        *memory = (*memory - huge).max(Quantity::ZERO);
+    }
+    amounts
+}

@@ -1,0 +1,590 @@
+//! Spread, affinity and anti-affinity: how many pods are where, and where one more may go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::requirements::Requirements;
+use karpenter_model::scheduling::{AffinityTerm, NodePolicy, PodScheduling, SpreadConstraint};
+use karpenter_model::taints::Toleration;
+
+use super::algebra::{Algebra, Asked, ReqId, SetId};
+use super::bits::Bits;
+use super::domains::Universe;
+use super::group::{Group, Identity, Kind, Picks, Site, Spot};
+use super::intern::{Id, NONE, id};
+use super::nodes::{Node, TaintLists, TaintsId};
+use super::pods::{Badge, BadgeId};
+
+/// The most combinations of tied domains that are tried for one candidate (SCH-251).
+const MAX_COMBINATIONS: usize = 64;
+
+/// An ordinary group, or one of required anti-affinity seen from the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GroupRef {
+    Own(usize),
+    /// Counts the pods that own the term.
+    Inverse(usize),
+}
+
+/// Which nodes count for a spread constraint (SCH-130).
+#[derive(Debug, Default)]
+struct Filter {
+    /// Any of these must hold; `None`: labels do not matter.
+    terms: Option<Vec<Asked>>,
+    wanted: Option<Vec<Requirements>>,
+    /// `None`: taints do not matter.
+    tolerations: Option<Vec<Toleration>>,
+    /// Every place will do.
+    trivial: bool,
+}
+
+/// A place that pods are counted on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) req: ReqId,
+    pub(crate) taints: TaintsId,
+    pub(crate) site: Site,
+}
+
+/// The groups that have to do with a badge.
+#[derive(Debug, Default, Clone)]
+struct Concerned {
+    counted_by: Vec<usize>,
+    known: usize,
+    /// Inverse groups of hosts, and of other keys.
+    against: [Vec<GroupRef>; 2],
+    known_inverse: usize,
+}
+
+/// Where a place is, in terms of one group.
+enum Spots {
+    One(Spot),
+    Several(Vec<Spot>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    group: GroupRef,
+    spot: Spot,
+    new_domain: bool,
+}
+
+/// How far the counts had got.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    changes: usize,
+    placed: usize,
+}
+
+/// Existing nodes, as far as groups look at them.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    /// Sorted.
+    pub(crate) names: Vec<String>,
+    /// By node: its host, if it exists, as its label says; [`NONE`] otherwise.
+    pub(crate) of_node: Vec<Id>,
+    /// By place in the order of a pass: the host.
+    pub(crate) of_slot: Vec<usize>,
+    pub(crate) slots: Vec<Vec<usize>>,
+}
+
+/// All groups of a pass.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    pub(crate) universes: Vec<Universe>,
+    filters: Vec<Filter>,
+    own: Vec<Group>,
+    by_identity: BTreeMap<Identity, usize>,
+    inverse: Vec<Group>,
+    inverse_by_identity: BTreeMap<Identity, usize>,
+    concerned: Vec<Concerned>,
+    placed: Vec<(BadgeId, Place)>,
+    changes: Vec<Change>,
+    /// Placements before this one stay whatever is rolled back.
+    firm: usize,
+}
+
+/// What groups are made from.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'a> {
+    pub(crate) nodes: &'a [Node],
+    pub(crate) hosts: &'a Hosts,
+    pub(crate) badges: &'a [Badge],
+    pub(crate) taints: &'a TaintLists,
+    pub(crate) namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Groups {
+    pub(crate) fn new(universes: Vec<Universe>, world: World<'_>, algebra: &mut Algebra) -> Self {
+        let mut groups = Self {
+            universes,
+            filters: vec![Filter { trivial: true, ..Filter::default() }],
+            own: Vec::new(),
+            by_identity: BTreeMap::new(),
+            inverse: Vec::new(),
+            inverse_by_identity: BTreeMap::new(),
+            concerned: Vec::new(),
+            placed: Vec::new(),
+            changes: Vec::new(),
+            firm: 0,
+        };
+        groups.add_inverse_of_bound_pods(world, algebra);
+        groups
+    }
+
+    fn get(&self, group: GroupRef) -> &Group {
+        match group {
+            GroupRef::Own(at) => &self.own[at],
+            GroupRef::Inverse(at) => &self.inverse[at],
+        }
+    }
+
+    fn get_mut(&mut self, group: GroupRef) -> &mut Group {
+        match group {
+            GroupRef::Own(at) => &mut self.own[at],
+            GroupRef::Inverse(at) => &mut self.inverse[at],
+        }
+    }
+
+    pub(crate) fn is_host(&self, group: GroupRef) -> bool {
+        self.get(group).universe.is_none()
+    }
+
+    pub(crate) fn group(&self, group: GroupRef) -> &Group {
+        self.get(group)
+    }
+
+    fn universe(&self, key: &str) -> Option<usize> {
+        self.universes.iter().position(|universe| universe.name == key)
+    }
+
+    /// The groups of these wishes, in the order in which groups were made (SCH-123).
+    pub(crate) fn of_wishes(
+        &mut self,
+        namespace: &str,
+        wishes: &PodScheduling,
+        world: World<'_>,
+        algebra: &mut Algebra,
+    ) -> Vec<GroupRef> {
+        let mut owned = Vec::new();
+        for constraint in &wishes.spread {
+            owned.push(self.of_spread(namespace, wishes, constraint, world, algebra));
+        }
+        for term in wishes.affinity.iter().chain(wishes.preferred_affinity.iter().map(|preferred| &preferred.value)) {
+            let identity = self.term_identity(&wishes.tolerations, Kind::Affinity, term, world);
+            owned.push(self.own_group(identity, world, algebra));
+        }
+        let anti = wishes.anti_affinity.iter();
+        for term in anti.chain(wishes.preferred_anti_affinity.iter().map(|preferred| &preferred.value)) {
+            let identity = self.term_identity(&wishes.tolerations, Kind::AntiAffinity, term, world);
+            owned.push(self.own_group(identity, world, algebra));
+        }
+        owned.sort_unstable();
+        owned.dedup();
+        owned
+    }
+
+    /// The inverse groups that the pod is counted in wherever it goes.
+    pub(crate) fn inverse_of(
+        &mut self,
+        scheduling: &PodScheduling,
+        world: World<'_>,
+        algebra: &mut Algebra,
+    ) -> Vec<GroupRef> {
+        let mut all: Vec<GroupRef> = scheduling
+            .anti_affinity
+            .iter()
+            .map(|term| GroupRef::Inverse(self.inverse_group(scheduling, term, world, algebra)))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn pool_domains(&self, universe: Option<usize>, taints: &TaintLists, tolerations: Option<&[Toleration]>) -> Bits {
+        let mut domains = Bits::default();
+        if let Some(universe) = universe.map(|at| &self.universes[at]) {
+            domains = Bits::new(universe.len());
+            for (list, bits) in &universe.pools {
+                if tolerations.is_none_or(|by| taints.tolerated(*list, by)) {
+                    domains.union(bits);
+                }
+            }
+        }
+        domains
+    }
+
+    fn of_spread(
+        &mut self,
+        namespace: &str,
+        wishes: &PodScheduling,
+        constraint: &SpreadConstraint,
+        world: World<'_>,
+        algebra: &mut Algebra,
+    ) -> GroupRef {
+        let tolerations = match constraint.node_taints_policy {
+            NodePolicy::Ignore => None,
+            NodePolicy::Honor => Some(&wishes.tolerations[..]),
+        };
+        let identity = Identity {
+            kind: Kind::Spread { max_skew: constraint.max_skew, min_domains: constraint.min_domains },
+            key: constraint.key.clone(),
+            namespaces: BTreeSet::from([namespace.to_owned()]),
+            selector: constraint.selector.clone(),
+            filter: self.filter(wishes, constraint, algebra),
+            domains: self.pool_domains(self.universe(&constraint.key), world.taints, tolerations),
+        };
+        self.own_group(identity, world, algebra)
+    }
+
+    fn filter(&mut self, wishes: &PodScheduling, constraint: &SpreadConstraint, algebra: &mut Algebra) -> usize {
+        let wanted = (constraint.node_affinity_policy == NodePolicy::Honor).then(|| {
+            let with_selector = |term: &Requirements| {
+                let mut all = wishes.node_selector.clone();
+                all.add_all(term);
+                all
+            };
+            match &wishes.required_terms[..] {
+                [] => vec![wishes.node_selector.clone()],
+                terms => terms.iter().map(with_selector).collect(),
+            }
+        });
+        let tolerations = (constraint.node_taints_policy == NodePolicy::Honor).then(|| wishes.tolerations.clone());
+        let same = |known: &Filter| known.wanted == wanted && known.tolerations == tolerations;
+        if let Some(at) = self.filters.iter().position(same) {
+            return at;
+        }
+        let terms: Option<Vec<Asked>> =
+            wanted.as_ref().map(|terms| terms.iter().map(|term| algebra.intern(term)).collect());
+        let anywhere = wanted.as_ref().is_none_or(|terms| terms.iter().any(Requirements::is_empty));
+        self.filters.push(Filter { terms, trivial: anywhere && tolerations.is_none(), wanted, tolerations });
+        self.filters.len() - 1
+    }
+
+    /// Pool domains of affinity depend on tolerations, so they are part of what a group is (Q33).
+    fn term_identity(&self, tolerations: &[Toleration], kind: Kind, term: &AffinityTerm, world: World<'_>) -> Identity {
+        Identity {
+            kind,
+            key: term.key.clone(),
+            namespaces: term.namespaces.resolve(world.namespaces),
+            selector: term.selector.clone(),
+            filter: 0,
+            domains: self.pool_domains(self.universe(&term.key), world.taints, Some(tolerations)),
+        }
+    }
+
+    fn own_group(&mut self, identity: Identity, world: World<'_>, algebra: &mut Algebra) -> GroupRef {
+        if let Some(at) = self.by_identity.get(&identity) {
+            return GroupRef::Own(*at);
+        }
+        let at = self.own.len();
+        let universe = self.universe(&identity.key);
+        self.by_identity.insert(identity.clone(), at);
+        self.own.push(Group::new(identity, universe.map(|at| (at, &self.universes[at]))));
+        let group = GroupRef::Own(at);
+        self.add_node_domains(group, world, algebra);
+        self.count_bound_pods(group, world, algebra);
+        // Relaxing changes tolerations and terms, so a group may begin in the middle of a pass.
+        for turn in 0..self.placed.len() {
+            let (badge, place) = self.placed[turn];
+            if self.own[at].selects(&world.badges[badge as usize]) {
+                self.count(at, place, turn >= self.firm, world, algebra);
+            }
+        }
+        group
+    }
+
+    fn inverse_group(
+        &mut self,
+        scheduling: &PodScheduling,
+        term: &AffinityTerm,
+        world: World<'_>,
+        algebra: &mut Algebra,
+    ) -> usize {
+        // Relaxing may let the owner put up with soft taints later, and then those domains count as well.
+        let mut tolerations = scheduling.tolerations.clone();
+        tolerations.push(Toleration::prefer_no_schedule());
+        let identity = self.term_identity(&tolerations, Kind::AntiAffinity, term, world);
+        if let Some(at) = self.inverse_by_identity.get(&identity) {
+            return *at;
+        }
+        let at = self.inverse.len();
+        let universe = self.universe(&identity.key);
+        self.inverse_by_identity.insert(identity.clone(), at);
+        self.inverse.push(Group::new(identity, universe.map(|at| (at, &self.universes[at]))));
+        // Domains that exist on nodes only count here too (Q34).
+        self.add_node_domains(GroupRef::Inverse(at), world, algebra);
+        at
+    }
+
+    /// SCH-129: active nodes bring the domain of their label.
+    fn add_node_domains(&mut self, group: GroupRef, world: World<'_>, algebra: &mut Algebra) {
+        let Some(universe) = self.get(group).universe else { return };
+        let filter = self.get(group).identity.filter;
+        for (at, node) in world.nodes.iter().enumerate().filter(|(_, node)| !node.going) {
+            let domain = self.universes[universe].of_node[at];
+            if domain != NONE && self.accepts(filter, node.req, &node.hostname, node.taints, world.taints, algebra) {
+                self.get_mut(group).add_domain(domain as usize);
+            }
+        }
+    }
+
+    fn spot_of_node(&self, group: GroupRef, node: usize, world: World<'_>) -> Option<Spot> {
+        let (domain, spot): (Id, fn(usize) -> Spot) = match self.get(group).universe {
+            Some(universe) => (self.universes[universe].of_node[node], Spot::Domain),
+            None => (world.hosts.of_node[node], Spot::Host),
+        };
+        (domain != NONE).then(|| spot(domain as usize))
+    }
+
+    /// SCH-131.
+    fn count_bound_pods(&mut self, group: GroupRef, world: World<'_>, algebra: &mut Algebra) {
+        let filter = self.get(group).identity.filter;
+        for (at, node) in world.nodes.iter().enumerate().filter(|(_, node)| !node.badges.is_empty()) {
+            let Some(spot) = self.spot_of_node(group, at, world) else { continue };
+            let known = self.get(group);
+            let counted = |(badge, _): &&(BadgeId, u32)| known.counts_existing(&world.badges[*badge as usize]);
+            let count = node.badges.iter().filter(counted).map(|(_, count)| *count).sum();
+            if count > 0 && self.accepts(filter, node.req, &node.hostname, node.taints, world.taints, algebra) {
+                self.add(group, spot, count, false, world.hosts);
+            }
+        }
+    }
+
+    /// SCH-124, SCH-136: bound pods with required anti-affinity keep others away; terminating ones still do.
+    fn add_inverse_of_bound_pods(&mut self, world: World<'_>, algebra: &mut Algebra) {
+        for (at, node) in world.nodes.iter().enumerate() {
+            for (pod, term) in &node.shy {
+                let group = GroupRef::Inverse(self.inverse_group(&pod.scheduling, term, world, algebra));
+                if let Some(spot) = self.spot_of_node(group, at, world) {
+                    self.add(group, spot, 1, false, world.hosts);
+                }
+            }
+        }
+    }
+
+    fn accepts(
+        &self,
+        filter: usize,
+        req: ReqId,
+        hostname: &str,
+        taints: TaintsId,
+        lists: &TaintLists,
+        algebra: &mut Algebra,
+    ) -> bool {
+        let filter = &self.filters[filter];
+        let meets = |term: &Asked| algebra.strict(req, term.req).is_some() && term.allows_host(hostname);
+        let labels = filter.terms.as_ref().is_none_or(|terms| terms.iter().any(meets));
+        labels && filter.tolerations.as_ref().is_none_or(|by| lists.tolerated(taints, by))
+    }
+
+    fn add(&mut self, group: GroupRef, spot: Spot, pods: u32, logged: bool, hosts: &Hosts) {
+        let known = self.get_mut(group);
+        let new_domain = matches!(spot, Spot::Domain(at) if known.add_domain(at));
+        let slots = if let Spot::Host(at) = spot { &hosts.slots[at][..] } else { &[] };
+        known.bump(spot, pods, true, slots);
+        if logged {
+            self.changes.push(Change { group, spot, new_domain });
+        }
+    }
+
+    fn concerned(&mut self, badge: BadgeId, badges: &[Badge]) -> &Concerned {
+        let at = badge as usize;
+        if self.concerned.len() <= at {
+            self.concerned.resize(badges.len().max(at + 1), Concerned::default());
+        }
+        let known = &mut self.concerned[at];
+        for group in known.known..self.own.len() {
+            if self.own[group].selects(&badges[at]) {
+                known.counted_by.push(group);
+            }
+        }
+        known.known = self.own.len();
+        for group in known.known_inverse..self.inverse.len() {
+            if self.inverse[group].selects(&badges[at]) {
+                let keyed = usize::from(self.inverse[group].universe.is_some());
+                known.against[keyed].push(GroupRef::Inverse(group));
+            }
+        }
+        known.known_inverse = self.inverse.len();
+        known
+    }
+
+    /// Inverse groups that keep pods of this badge away: those of hosts, and the others.
+    pub(crate) fn against(&mut self, badge: BadgeId, badges: &[Badge]) -> &[Vec<GroupRef>; 2] {
+        &self.concerned(badge, badges).against
+    }
+
+    /// Whether the group counts pods of this badge.
+    pub(crate) fn selects(&self, group: GroupRef, badge: &Badge) -> bool {
+        self.get(group).selects(badge)
+    }
+
+    /// The group's key, by name.
+    pub(crate) fn key(&self, group: GroupRef) -> &str {
+        &self.get(group).identity.key
+    }
+
+    /// The ways in which a candidate can be narrowed so that the pod may go there, best first; empty when it may not
+    /// (SCH-137, SCH-251). `groups`: not those of hosts, ordered by key.
+    pub(crate) fn choices(
+        &mut self,
+        groups: &[GroupRef],
+        badge: &Badge,
+        strict: ReqId,
+        candidate: ReqId,
+        algebra: &mut Algebra,
+    ) -> Vec<Vec<SetId>> {
+        let mut combinations: Vec<Vec<SetId>> = vec![Vec::new()];
+        let mut key = NONE;
+        let mut options = Vec::new();
+        for reference in groups {
+            let group = match reference {
+                GroupRef::Own(at) => &self.own[*at],
+                GroupRef::Inverse(at) => &self.inverse[*at],
+            };
+            let Some(universe) = group.universe.map(|at| &mut self.universes[at]) else { continue };
+            let (pod, node) = (algebra.get(strict, universe.key), algebra.get(candidate, universe.key));
+            [pod, node].into_iter().flatten().for_each(|set| universe.know(set, algebra));
+            let mut picks = Picks::default();
+            if !group.options(group.selects(badge), universe.allowed(pod), universe.allowed(node), &mut picks) {
+                continue;
+            }
+            options.clear();
+            options.extend(picks.ones.iter().map(|domain| universe.only(*domain, algebra)));
+            options.extend(picks.any.map(|domains| universe.any_of(&domains, algebra)));
+            let same_key = std::mem::replace(&mut key, universe.key) == universe.key;
+            let mut next = Vec::new();
+            'all: for narrowed in &combinations {
+                for option in &options {
+                    let mut narrowed = narrowed.clone();
+                    match if same_key { narrowed.pop() } else { None } {
+                        Some(last) => {
+                            let met = algebra.meet_sets(last, *option);
+                            // Groups that agree on no domain fail here: without values, a node that lacks the key would
+                            // seem to do (SCH-137).
+                            if algebra.requirement(met).is_empty() {
+                                continue;
+                            }
+                            narrowed.push(met);
+                        }
+                        None => narrowed.push(*option),
+                    }
+                    next.push(narrowed);
+                    if next.len() == MAX_COMBINATIONS {
+                        break 'all;
+                    }
+                }
+            }
+            combinations = next;
+        }
+        combinations
+    }
+
+    /// Counts a pod that was placed (SCH-135).
+    pub(crate) fn record(
+        &mut self,
+        badge: BadgeId,
+        inverse: &[GroupRef],
+        place: Place,
+        world: World<'_>,
+        algebra: &mut Algebra,
+    ) {
+        let counted = self.concerned(badge, world.badges).counted_by.len();
+        for turn in 0..counted {
+            let group = self.concerned[badge as usize].counted_by[turn];
+            self.count(group, place, true, world, algebra);
+        }
+        self.placed.push((badge, place));
+        for group in inverse {
+            match self.spots(*group, place, world.hosts, algebra) {
+                Spots::One(spot) => self.add(*group, spot, 1, true, world.hosts),
+                Spots::Several(all) => {
+                    for spot in all {
+                        self.add(*group, spot, 1, true, world.hosts);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the place certainly or possibly is, in the group's terms.
+    fn spots(&mut self, group: GroupRef, place: Place, hosts: &Hosts, algebra: &Algebra) -> Spots {
+        let Some(universe) = self.get(group).universe else {
+            return Spots::One(match place.site {
+                Site::Node(slot) => Spot::Host(hosts.of_slot[slot]),
+                Site::Claim(at) => Spot::Claim(at),
+            });
+        };
+        let universe = &mut self.universes[universe];
+        let Some(set) = algebra.get(place.req, universe.key).filter(|set| algebra.is_in(*set)) else {
+            return Spots::Several(Vec::new());
+        };
+        universe.know(set, algebra);
+        match universe.single(set) {
+            Some(one) => Spots::One(Spot::Domain(one)),
+            None => {
+                Spots::Several(universe.allowed(Some(set)).into_iter().flat_map(Bits::iter).map(Spot::Domain).collect())
+            }
+        }
+    }
+
+    /// Ordinary groups count where the domain is certain; anti-affinity counts wherever the pod may be.
+    fn count(&mut self, at: usize, place: Place, logged: bool, world: World<'_>, algebra: &mut Algebra) {
+        let group = GroupRef::Own(at);
+        let filter = self.own[at].identity.filter;
+        if !self.filters[filter].trivial {
+            let hostname = match place.site {
+                Site::Node(slot) => world.hosts.names[world.hosts.of_slot[slot]].clone(),
+                Site::Claim(at) => placeholder(at),
+            };
+            if !self.accepts(filter, place.req, &hostname, place.taints, world.taints, algebra) {
+                return;
+            }
+        }
+        match self.spots(group, place, world.hosts, algebra) {
+            Spots::One(spot) => self.add(group, spot, 1, logged, world.hosts),
+            Spots::Several(all) if self.own[at].identity.kind == Kind::AntiAffinity => {
+                for spot in all {
+                    self.add(group, spot, 1, logged, world.hosts);
+                }
+            }
+            Spots::Several(_) => {}
+        }
+    }
+
+    pub(crate) fn mark(&mut self) -> Mark {
+        self.firm = self.placed.len();
+        Mark { changes: self.changes.len(), placed: self.placed.len() }
+    }
+
+    pub(crate) fn roll_back(&mut self, to: Mark, hosts: &Hosts) {
+        while self.changes.len() > to.changes {
+            let Some(Change { group, spot, new_domain }) = self.changes.pop() else { return };
+            let slots = if let Spot::Host(at) = spot { &hosts.slots[at][..] } else { &[] };
+            let known = self.get_mut(group);
+            known.bump(spot, 1, false, slots);
+            if let (true, Spot::Domain(at)) = (new_domain, spot) {
+                known.remove_domain(at);
+            }
+        }
+        self.placed.truncate(to.placed);
+    }
+}
+
+/// The host name that a claim goes by while it is planned (SCH-102).
+pub(crate) fn placeholder(claim: usize) -> String {
+    format!("hostname-placeholder-{claim:04}")
+}
+
+/// What a topology key's domains come from, besides pools and nodes: the values that pods ask for.
+pub(crate) fn asked_values<'a>(scheduling: &'a PodScheduling, key: &'a str) -> impl Iterator<Item = String> + 'a {
+    let terms = [&scheduling.node_selector].into_iter().chain(&scheduling.required_terms);
+    let wished = scheduling.preferred_terms.iter().map(|preferred| &preferred.value);
+    let all = terms.chain(wished).chain(&scheduling.volumes.alternatives);
+    all.filter_map(|asked| asked.get(key)).flat_map(|asked| asked.values().map(ToOwned::to_owned))
+}
+
+/// Every domain is new to an index that starts from nothing.
+pub(crate) fn position(names: &[String], name: &str) -> Id {
+    names.binary_search_by(|known| known.as_str().cmp(name)).map_or(NONE, id)
+}

@@ -1,0 +1,48 @@
+//! A pass that is told where to try first.
+
+use karpenter_model::pod::PodView;
+
+use super::pass::{Pass, Trial};
+use crate::best::Engine;
+
+impl<'a> Engine<'a> for Pass<'_> {
+    fn on_node(&mut self, pod: &'a PodView) -> bool {
+        let Some(trial) = self.trial_of(pod) else { return false };
+        let Some(rules) = self.host_rules(trial) else { return false };
+        self.new_turn();
+        let placed = self.place_on_node(trial, &rules).is_some();
+        self.epoch += usize::from(placed);
+        placed
+    }
+
+    fn open(&mut self, pod: &'a PodView, pool: usize) -> Option<usize> {
+        let trial = self.trial_of(pod)?;
+        let rules = self.host_rules(trial)?;
+        self.new_turn();
+        let addition = self.try_new(trial, pool, &rules).ok()?;
+        Some(self.open_with(trial, pool, addition))
+    }
+
+    fn add(&mut self, pod: &'a PodView, claim: usize) -> bool {
+        self.trial_of(pod).is_some_and(|trial| self.add_to(trial, claim))
+    }
+}
+
+impl Pass<'_> {
+    /// The pod with all its wishes, if it waits.
+    fn trial_of(&mut self, pod: &PodView) -> Option<Trial> {
+        let at = self.compiled.pods.pending.binary_search_by(|known| known.pod.id.cmp(&pod.id)).ok()?;
+        self.trial(at)
+    }
+
+    /// The pod at this place with all its wishes; `None` when it cannot be planned, or has a place.
+    pub(crate) fn trial(&mut self, pod: usize) -> Option<Trial> {
+        let class = self.compiled.pods.classes[self.compiled.pods.pending[pod].class as usize];
+        let unplannable = self.compiled.pods.kinds[class.kind as usize].example.unplannable.is_some();
+        if unplannable || self.placed[pod].is_some() {
+            return None;
+        }
+        let variant = self.first_variant(class.kind);
+        Some(Trial { pod, shape: class.shape, kind: class.kind, badge: class.badge, variant })
+    }
+}

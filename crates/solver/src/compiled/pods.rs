@@ -1,0 +1,275 @@
+//! Pods as classes: equal in everything that scheduling can see.
+//!
+//! A pod is a shape (what it requests), a kind (what it asks of its place) and a badge (its namespace and those of its
+//! labels that some selector reads). Each of the three is kept once, a class is a combination that occurs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use karpenter_model::pod::{PodPhase, PodView};
+use karpenter_model::resources::{CPU, MEMORY, Resources};
+use karpenter_model::scheduling::AffinityTerm;
+use karpenter_model::selector::Selector;
+use karpenter_model::snapshot::{ExistingNode, Snapshot};
+
+use super::amounts::{Amounts, Names};
+use super::intern::{Id, Index, Mix, NONE, id};
+
+pub(crate) type ShapeId = Id;
+pub(crate) type KindId = Id;
+pub(crate) type BadgeId = Id;
+pub(crate) type ClassId = Id;
+
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) amounts: Amounts,
+    /// A pod that requests this.
+    pub(crate) example: Arc<PodView>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) example: Arc<PodView>,
+    /// The pod needs a place anyway: it waits for one, or its node is going (SCH-98).
+    pub(crate) moves_freely: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Badge {
+    pub(crate) namespace: String,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Class {
+    pub(crate) shape: ShapeId,
+    pub(crate) kind: KindId,
+    pub(crate) badge: BadgeId,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    pub(crate) shapes: Vec<Shape>,
+    shape_index: Index,
+    pub(crate) kinds: Vec<Kind>,
+    kind_index: Index,
+    pub(crate) badges: Vec<Badge>,
+    badge_index: Index,
+    pub(crate) classes: Vec<Class>,
+    class_index: Index,
+    /// Labels that selectors read.
+    read: BTreeSet<String>,
+    /// Pending pods, by namespace and name.
+    pub(crate) pending: Vec<Pending>,
+    /// How many pods were looked at, ever.
+    pub(crate) compiled: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pending {
+    pub(crate) pod: Arc<PodView>,
+    shape: ShapeId,
+    kind: KindId,
+    pub(crate) class: ClassId,
+}
+
+impl Pods {
+    /// Takes over the pending pods. One that is the same object as before keeps its class, unless selectors read other
+    /// labels now.
+    pub(crate) fn update(&mut self, snapshot: &Snapshot, names: &mut Names) {
+        let going: BTreeSet<&str> =
+            snapshot.nodes.iter().filter(|node| node.is_going()).map(ExistingNode::name).collect();
+        let mut old = std::mem::take(&mut self.pending).into_iter().peekable();
+        let mut pending = Vec::with_capacity(snapshot.pending.len());
+        let reads = self.read.len();
+        for (name, pod) in &snapshot.pending {
+            while old.next_if(|known| known.pod.id < *name).is_some() {}
+            let known = old.next_if(|known| Arc::ptr_eq(&known.pod, pod));
+            let same = known.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely(pod, &going));
+            pending.push(same.unwrap_or_else(|| {
+                self.compiled += 1;
+                let shape = self.shape(pod, names);
+                let kind = self.kind(pod, moves_freely(pod, &going));
+                Pending { pod: pod.clone(), shape, kind, class: NONE }
+            }));
+        }
+        self.read_selectors_of_bound(snapshot);
+        let all = self.read.len() != reads;
+        for pod in pending.iter_mut().filter(|pod| all || pod.class == NONE) {
+            let badge = self.badge(&pod.pod);
+            pod.class = self.class(Class { shape: pod.shape, kind: pod.kind, badge });
+        }
+        self.pending = pending;
+    }
+
+    /// How many labels selectors read.
+    pub(crate) fn labels_read(&self) -> usize {
+        self.read.len()
+    }
+
+    fn shape(&mut self, pod: &Arc<PodView>, names: &mut Names) -> ShapeId {
+        let mut mix = Mix::default();
+        for (name, amount) in pod.requests.iter() {
+            name.hash(&mut mix);
+            amount.hash(&mut mix);
+        }
+        let hash = mix.finish();
+        if let Some(known) =
+            self.shape_index.find(hash, |at| same_amounts(&self.shapes[at as usize].example.requests, &pod.requests))
+        {
+            return known;
+        }
+        let at = id(self.shapes.len());
+        self.shapes.push(Shape { amounts: names.amounts(&pod.requests), example: pod.clone() });
+        self.shape_index.insert(hash, at);
+        at
+    }
+
+    fn kind(&mut self, pod: &Arc<PodView>, moves_freely: bool) -> KindId {
+        let mut mix = Mix::default();
+        pod.scheduling.hash(&mut mix);
+        pod.id.namespace.hash(&mut mix);
+        let hash = mix.finish();
+        let same = |known: &Kind| {
+            known.moves_freely == moves_freely
+                && known.example.id.namespace == pod.id.namespace
+                && known.example.unplannable == pod.unplannable
+                && known.example.scheduling == pod.scheduling
+        };
+        if let Some(known) = self.kind_index.find(hash, |at| same(&self.kinds[at as usize])) {
+            return known;
+        }
+        let at = id(self.kinds.len());
+        self.kinds.push(Kind { example: pod.clone(), moves_freely });
+        self.kind_index.insert(hash, at);
+        let scheduling = &pod.scheduling;
+        let terms = scheduling.affinity.iter().chain(&scheduling.anti_affinity);
+        let wished = scheduling.preferred_affinity.iter().chain(&scheduling.preferred_anti_affinity);
+        self.read_terms(terms.chain(wished.map(|preferred| &preferred.value)));
+        scheduling.spread.iter().for_each(|constraint| self.read_selector(constraint.selector.as_ref()));
+        at
+    }
+
+    fn read_terms<'a>(&mut self, terms: impl Iterator<Item = &'a AffinityTerm>) {
+        terms.for_each(|term| self.read_selector(term.selector.as_ref()));
+    }
+
+    fn read_selector(&mut self, selector: Option<&Selector>) {
+        for expression in selector.into_iter().flat_map(Selector::expressions) {
+            if !self.read.contains(&expression.key) {
+                self.read.insert(expression.key.clone());
+            }
+        }
+    }
+
+    fn read_selectors_of_bound(&mut self, snapshot: &Snapshot) {
+        for pod in snapshot.nodes.iter().flat_map(|node| &node.pods) {
+            self.read_terms(pod.scheduling.anti_affinity.iter());
+        }
+    }
+
+    pub(crate) fn badge(&mut self, pod: &PodView) -> BadgeId {
+        let mut mix = Mix::default();
+        pod.id.namespace.hash(&mut mix);
+        let read = &self.read;
+        let labels = || pod.labels.iter().filter(|(name, _)| read.contains(*name));
+        for (name, value) in labels() {
+            name.hash(&mut mix);
+            value.hash(&mut mix);
+        }
+        let hash = mix.finish();
+        let same = |known: &Badge| {
+            let same_pair = |((name, value), (other, label)): ((&String, &String), (&String, &String))| {
+                name == other && value == label
+            };
+            known.namespace == pod.id.namespace
+                && known.labels.len() == labels().count()
+                && labels().zip(&known.labels).all(same_pair)
+        };
+        if let Some(known) = self.badge_index.find(hash, |at| same(&self.badges[at as usize])) {
+            return known;
+        }
+        let badge = Badge {
+            namespace: pod.id.namespace.clone(),
+            labels: labels().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        };
+        let at = id(self.badges.len());
+        self.badges.push(badge);
+        self.badge_index.insert(hash, at);
+        at
+    }
+
+    fn class(&mut self, class: Class) -> ClassId {
+        let hash = super::intern::hash_of(&(class.shape, class.kind, class.badge));
+        if let Some(known) = self.class_index.find(hash, |at| self.classes[at as usize] == class) {
+            return known;
+        }
+        let at = id(self.classes.len());
+        self.classes.push(class);
+        self.class_index.insert(hash, at);
+        at
+    }
+
+    /// Positions in `pending`, largest pods first (SCH-89).
+    pub(crate) fn in_order(&self) -> Vec<Id> {
+        let size = |at: usize| {
+            let requests = &self.shapes[at].example.requests;
+            (requests.amount(CPU), requests.amount(MEMORY))
+        };
+        let sizes: Vec<_> = (0..self.shapes.len()).map(size).collect();
+        let mut distinct = sizes.clone();
+        distinct.sort_unstable_by(|a, b| b.cmp(a));
+        distinct.dedup();
+        let rank = |size| id(distinct.partition_point(|larger| *larger > size));
+        let ranks: Vec<Id> = sizes.into_iter().map(rank).collect();
+        let key = |(at, one): (usize, &Pending)| {
+            let created = one.pod.created_at;
+            (ranks[one.shape as usize], created, start_of(&one.pod.uid), id(at))
+        };
+        let mut order: Vec<_> = self.pending.iter().enumerate().map(key).collect();
+        order.sort_unstable_by(|a, b| {
+            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then_with(|| {
+                let uid = |at: Id| &self.pending[at as usize].pod.uid;
+                // Positions follow namespace and name.
+                (uid(a.3), a.3).cmp(&(uid(b.3), b.3))
+            })
+        });
+        order.into_iter().map(|(_, _, _, at)| at).collect()
+    }
+}
+
+/// SCH-89, for two pods.
+pub(crate) fn by_size(a: &PodView, b: &PodView) -> std::cmp::Ordering {
+    let size = |pod: &PodView| (pod.requests.amount(CPU), pod.requests.amount(MEMORY));
+    size(b).cmp(&size(a)).then_with(|| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)))
+}
+
+fn moves_freely(pod: &PodView, going: &BTreeSet<&str>) -> bool {
+    pod.phase == PodPhase::Pending || pod.node_name.as_ref().is_some_and(|name| going.contains(name.as_str()))
+}
+
+/// Also written alike: sums keep the form of their first part.
+fn same_amounts(a: &Resources, b: &Resources) -> bool {
+    let (mut left, mut right) = (a.iter(), b.iter());
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return true,
+            (Some((name, amount)), Some((other, same))) => {
+                if amount != same || amount.format() != same.format() || name != other {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// The first eight bytes, which order most texts.
+fn start_of(text: &str) -> u64 {
+    let mut start = [0; 8];
+    let bytes = text.as_bytes();
+    let len = bytes.len().min(8);
+    start[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(start)
+}
