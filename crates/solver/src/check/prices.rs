@@ -12,7 +12,7 @@ impl Check<'_> {
     pub(super) fn prices(&mut self) {
         for (index, claim) in self.plan.claims.iter().enumerate() {
             let mut prices: Vec<Price> = Vec::new();
-            for name in &claim.instance_types {
+            for name in claim.instance_types.iter() {
                 let Some(known) = self.type_of(&claim.pool.name, name) else { continue };
                 let meets = |one: &&karpenter_model::instance_type::Offering| {
                     one.is_launchable() && one.is_compatible(&claim.requirements, self.rules)

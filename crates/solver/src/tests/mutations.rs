@@ -167,7 +167,11 @@ fn figures_that_were_tampered_with() {
                 after_best(&cluster, |plan| plan.claims[0].price = karpenter_model::instance_type::Price::ZERO),
                 vec![Rule::Price],
             ),
-            ("order", after_best(&cluster, |plan| plan.claims[0].instance_types.reverse()), vec![Rule::Price]),
+            (
+                "order",
+                after_best(&cluster, |plan| Arc::make_mut(&mut plan.claims[0].instance_types).reverse()),
+                vec![Rule::Price],
+            ),
             ("bound", after_best(&cluster, |plan| bound(plan, |bound| bound.per_hour *= 1.01)), vec![Rule::Bound]),
             (
                 "worth",
