@@ -6,6 +6,7 @@
 
 mod claim;
 mod node;
+mod pdb;
 mod pod;
 mod pool;
 mod resources;
@@ -28,6 +29,7 @@ use crate::values::QuantityText;
 
 pub use claim::claim;
 pub use node::{node, node_taint};
+pub use pdb::pdb;
 pub use pod::{daemon_set_view as daemon_set, pod};
 pub use pool::pool;
 pub use volumes::{attachment, csi_node, storage_class, volume, volume_claim};

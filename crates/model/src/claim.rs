@@ -58,5 +58,16 @@ pub struct ClaimView {
     pub initialized: ConditionView,
     /// Set once the drain began; `True` when it is done.
     pub drained: Option<ConditionView>,
+    /// False when the wait for volumes was given up.
+    pub volumes_detached: Option<ConditionView>,
     pub instance_terminating: Option<ConditionView>,
+    pub consistent: Option<ConditionView>,
+    /// The condition is there, whatever it says.
+    pub drifted: bool,
+    pub rebooting: bool,
+    /// Why the claim is disrupted, while it is.
+    pub disruption_reason: Option<String>,
+    pub last_pod_event: Option<Timestamp>,
+    /// Of the pool that owns the claim.
+    pub pool_uid: Option<String>,
 }

@@ -13,6 +13,7 @@ use crate::duration::NillableDuration;
 use crate::node::NodeView;
 use crate::pod::{PodId, PodOwner, PodPhase, PodView};
 use crate::pool::{NodeClassRef, PoolView};
+use crate::protection::Protection;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
 use crate::scheduling::PodScheduling;
@@ -37,6 +38,11 @@ pub fn pod(name: &str) -> PodView {
         termination_grace_seconds: None,
         volume_claims: Vec::new(),
         controller: None,
+        started_at: None,
+        unready: false,
+        protection: Protection::None,
+        priority: 0,
+        disruption_cost: 0,
         unplannable: None,
     }
 }
@@ -86,7 +92,14 @@ pub fn claim(name: &str) -> ClaimView {
         registered: condition,
         initialized: condition,
         drained: None,
+        volumes_detached: None,
         instance_terminating: None,
+        consistent: None,
+        drifted: false,
+        rebooting: false,
+        disruption_reason: None,
+        last_pod_event: None,
+        pool_uid: None,
     }
 }
 

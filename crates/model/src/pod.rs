@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
+use crate::protection::Protection;
 use crate::resources::Resources;
 use crate::scheduling::PodScheduling;
 use crate::taints::Taint;
@@ -76,6 +77,15 @@ pub struct PodView {
     pub volume_claims: Vec<String>,
     /// Who made the pod and would make another one.
     pub controller: Option<Controller>,
+    /// When the kubelet took the pod on.
+    pub started_at: Option<Timestamp>,
+    /// The `Ready` condition is False; absent or unknown is not (DIS-37).
+    pub unready: bool,
+    /// What the author says about moving the pod.
+    pub protection: Protection,
+    pub priority: i32,
+    /// What the author says moving the pod costs (V15-91).
+    pub disruption_cost: i32,
     /// Something the pod asks for could not be read, so no node can be planned for it.
     pub unplannable: Option<String>,
 }
@@ -89,7 +99,7 @@ pub struct DaemonView {
 }
 
 /// A deleted pod whose grace period ended this long ago is no longer waited for: its kubelet is gone.
-const STUCK_AFTER_SECONDS: i64 = 60;
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 impl PodView {
     pub fn is_terminal(&self) -> bool {
@@ -108,9 +118,116 @@ impl PodView {
         self.scheduling.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }
 
+    /// Neither ended nor on its way out.
+    pub fn is_active(&self) -> bool {
+        !self.is_terminal() && self.deleting_since.is_none()
+    }
+
+    /// Runs again elsewhere when its node goes (DIS-27).
+    pub fn is_reschedulable(&self) -> bool {
+        let comes_back = self.owner == PodOwner::StatefulSet && self.deleting_since.is_some();
+        (self.is_active() || comes_back) && !matches!(self.owner, PodOwner::DaemonSet | PodOwner::Node)
+    }
+
+    /// Its author does not want it moved, now.
+    pub fn is_protected(&self, now: Timestamp) -> bool {
+        self.protection.holds(self.started_at, now)
+    }
+
+    /// May be moved (DIS-29).
+    pub fn is_disruptable(&self, now: Timestamp) -> bool {
+        !self.is_active() || !self.is_protected(now)
+    }
+
+    /// May be asked to leave (DIS-28).
+    pub fn is_evictable(&self, now: Timestamp) -> bool {
+        self.is_active()
+            && self.owner != PodOwner::Node
+            && !self.tolerates(&Taint::disrupted())
+            && !self.is_protected(now)
+    }
+
+    /// Deleted, and its grace period ended so long ago that nobody carries the deletion out any more.
+    pub fn is_stuck(&self, now: Timestamp) -> bool {
+        self.deleting_since.is_some_and(|since| now.duration_since(since) > STUCK_AFTER)
+    }
+
+    /// A drain moves it (DIS-30).
+    pub fn is_drainable(&self, now: Timestamp) -> bool {
+        !self.is_stuck(now) && self.owner != PodOwner::Node && !self.tolerates(&Taint::disrupted())
+    }
+
     /// The pod has to leave before its node may go (LIF-53).
     pub fn is_waiting_eviction(&self, now: Timestamp) -> bool {
-        let stuck = self.deleting_since.is_some_and(|since| now.as_second() - since.as_second() > STUCK_AFTER_SECONDS);
-        !self.is_terminal() && !stuck && self.owner != PodOwner::Node && !self.tolerates(&Taint::disrupted())
+        !self.is_terminal() && self.is_drainable(now)
+    }
+
+    /// What moving the pod costs, 1.0 for one that says nothing (V15-91).
+    pub fn eviction_cost(&self) -> f64 {
+        let cost = f64::from(self.disruption_cost) / f64::from(1 << 27);
+        let priority = f64::from(self.priority) / f64::from(1 << 25);
+        (1.0 + cost + priority).clamp(-10.0, 10.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    fn time(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// DIS-27 … DIS-30, LIF-53: the predicates of one pod, at second 100.
+    #[test]
+    fn predicates() {
+        let running = PodView { phase: PodPhase::Running, ..example::pod("a") };
+        let deleted = |at: i64| PodView { deleting_since: Some(time(at)), ..running.clone() };
+        let owned = |owner| PodView { owner, ..running.clone() };
+        for (name, pod, want) in [
+            ("running", running.clone(), "active reschedulable evictable disruptable drainable waiting"),
+            ("done", PodView { phase: PodPhase::Succeeded, ..running.clone() }, "disruptable drainable"),
+            ("leaving", deleted(90), "disruptable drainable waiting"),
+            ("at the bound", deleted(40), "disruptable drainable waiting"),
+            ("stuck", deleted(39), "disruptable"),
+            ("daemon", owned(PodOwner::DaemonSet), "active evictable disruptable drainable waiting"),
+            ("mirror", owned(PodOwner::Node), "active disruptable"),
+            (
+                "leaving, to come back",
+                PodView { owner: PodOwner::StatefulSet, ..deleted(90) },
+                "reschedulable disruptable drainable waiting",
+            ),
+            (
+                "protected",
+                PodView { protection: Protection::Always, ..running },
+                "active reschedulable drainable waiting",
+            ),
+        ] {
+            let now = time(100);
+            let held: Vec<&str> = [
+                ("active", pod.is_active()),
+                ("reschedulable", pod.is_reschedulable()),
+                ("evictable", pod.is_evictable(now)),
+                ("disruptable", pod.is_disruptable(now)),
+                ("drainable", pod.is_drainable(now)),
+                ("waiting", pod.is_waiting_eviction(now)),
+            ]
+            .into_iter()
+            .filter_map(|(name, holds)| holds.then_some(name))
+            .collect();
+            assert_eq!(held.join(" "), want, "{name}");
+        }
+    }
+
+    /// DIS-72, V15-91.
+    #[test]
+    fn eviction_costs() {
+        for (disruption_cost, priority, want) in
+            [(0, 0, 1.0), (1 << 27, 0, 2.0), (0, 1 << 25, 2.0), (i32::MAX, i32::MAX, 10.0), (i32::MIN, i32::MIN, -10.0)]
+        {
+            let pod = PodView { priority, disruption_cost, ..example::pod("a") };
+            assert!((pod.eviction_cost() - want).abs() < 1e-9, "{disruption_cost} {priority}");
+        }
     }
 }

@@ -50,9 +50,29 @@ pub fn claim(claim: &NodeClaim, rules: &LabelRules) -> Converted<ClaimView> {
         registered: dependent(conditions::REGISTERED),
         initialized: dependent(conditions::INITIALIZED),
         drained: find(conditions::DRAINED),
+        volumes_detached: find(conditions::VOLUMES_DETACHED),
         instance_terminating: find(conditions::INSTANCE_TERMINATING),
+        consistent: find(conditions::CONSISTENT_STATE_FOUND),
+        drifted: find(conditions::DRIFTED).is_some(),
+        rebooting: find(conditions::REBOOTING).is_some_and(ConditionView::is_true),
+        disruption_reason: status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|condition| condition.type_ == conditions::DISRUPTION_REASON && condition.is_true())
+            .map(|condition| condition.reason.clone()),
+        last_pod_event: status.last_pod_event_time.as_ref().map(|time| time.0),
+        pool_uid: owning_pool(claim),
     };
     Converted { view, problems: problems.found }
+}
+
+/// LIF-98: the UID that the owner reference names.
+fn owning_pool(claim: &NodeClaim) -> Option<String> {
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    owners
+        .find(|owner| owner.kind == "NodePool" && owner.api_version.starts_with(crate::names::GROUP))
+        .map(|owner| owner.uid.clone())
 }
 
 pub(super) fn node_class(class: &kinds::NodeClassRef) -> NodeClassRef {

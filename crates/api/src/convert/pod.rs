@@ -5,8 +5,10 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{Controller, DaemonView, PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::protection::Protection;
 
 use super::{Converted, Problem, Problems, created_at, deleting_since, non_empty, resources, scheduling};
+use crate::names::annotations;
 
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
@@ -41,11 +43,29 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
             termination_grace_seconds: spec.termination_grace_period_seconds,
             volume_claims: volume_claims(pod, spec),
             controller: controller(pod.metadata.owner_references.as_deref().unwrap_or_default()),
+            started_at: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            unready: status
+                .and_then(|status| status.conditions.as_ref())
+                .into_iter()
+                .flatten()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "False"),
+            protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
+            priority: spec.priority.unwrap_or_default(),
+            disruption_cost: disruption_cost(pod),
             // A node chosen without knowing all that the pod asks for could be the wrong one.
             unplannable: problems.found.iter().find(|problem| !is_preference(problem)).map(ToString::to_string),
         };
     Converted { view, problems: problems.found }
 }
+
+fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// Our own annotation, else the one of ReplicaSets; a value that cannot be read costs nothing (V15-90, V15-91).
+fn disruption_cost(pod: &Pod) -> i32 {
+    let text = annotation(pod, annotations::DISRUPTION_COST).or(annotation(pod, annotations::POD_DELETION_COST));
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
 
 /// The claim of an ephemeral volume is named after pod and volume.
 fn volume_claims(pod: &Pod, spec: &PodSpec) -> Vec<String> {

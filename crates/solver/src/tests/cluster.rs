@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::claim::{ClaimView, ConditionView, Status};
-use karpenter_model::duration::NillableDuration;
+use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::node::NodeView;
@@ -383,21 +383,14 @@ fn launched_node(
     let (capacity, allocatable) =
         (known.capacity_with(&offering.overrides), known.allocatable_with(&offering.overrides));
     let view = ClaimView {
-        name: name.clone(),
-        uid: name.clone(),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
         has_finalizer: true,
         labels: labels.clone(),
-        annotations: BTreeMap::new(),
         pool: Some(pool.name.clone()),
         node_class: pool.node_class.clone(),
         requirements: (*claim.requirements).clone(),
         requests: claim.requests.clone(),
         taints: pool.taints.clone(),
         startup_taints: pool.startup_taints.clone(),
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
         provider_id: Some(format!("test://{name}")),
         node_name: Some(name.clone()),
         capacity: capacity.clone(),
@@ -405,8 +398,7 @@ fn launched_node(
         launched: yes,
         registered: yes,
         initialized: yes,
-        drained: None,
-        instance_terminating: None,
+        ..example::claim(&name)
     };
     let mut node_labels = labels;
     node_labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
