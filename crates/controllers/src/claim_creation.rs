@@ -1,13 +1,17 @@
-//! The NodeClaim object of a planned node (SCH-219 … SCH-224).
+//! The NodeClaim object of a node that is wanted (SCH-217 … SCH-226).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karpenter_api::kinds::nodeclaim::ResourceRequests;
 use karpenter_api::kinds::{self, NodeClaim, NodeClaimSpec};
 use karpenter_api::names::annotations;
 use karpenter_api::values::{DurationText, NillableDurationText, QuantityText};
+use karpenter_model::duration::GoDuration;
 use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::pool::PoolView;
+use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::Resources;
 use karpenter_model::taints::Taint;
@@ -17,29 +21,82 @@ use kube::api::PostParams;
 
 use crate::context::Context;
 
+/// What a claim is made from.
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimOrder {
+    /// As it was when the node was planned (SCH-223, SC-332).
+    pub(crate) pool: Arc<PoolView>,
+    pub(crate) requirements: Requirements,
+    pub(crate) requests: Resources,
+    pub(crate) min_values_relaxed: bool,
+}
+
+impl ClaimOrder {
+    pub(crate) fn planned(planned: &PlannedClaim) -> Self {
+        Self {
+            pool: planned.pool.clone(),
+            requirements: (*planned.requirements).clone(),
+            requests: planned.requests.clone(),
+            min_values_relaxed: planned.min_values_relaxed,
+        }
+    }
+
+    /// A node of a static pool: the template, and the provider picks (SCH-225).
+    pub(crate) fn from_template(pool: &Arc<PoolView>) -> Self {
+        let requirements = pool.requirements.clone();
+        Self { pool: pool.clone(), requirements, requests: Resources::new(), min_values_relaxed: false }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CreationError {
+    #[error("nodepool {0} is gone")]
+    PoolGone(String),
+    #[error("nodepool {pool} has {used} of {resource}, its limit is {limit}")]
+    LimitExceeded { pool: String, resource: String, used: Quantity, limit: Quantity },
+    #[error("creating a nodeclaim failed")]
+    Call(#[from] kube::Error),
+}
+
 /// Creates the claim and takes note of it at once, so that the next pass knows it.
-pub(crate) async fn create_claim(ctx: &Context, planned: &PlannedClaim) -> Result<String, kube::Error> {
-    let claim = node_claim(planned, ctx.provider.label_rules());
+pub(crate) async fn create_claim(ctx: &Context, order: &ClaimOrder) -> Result<Arc<NodeClaim>, CreationError> {
+    let pool = &order.pool;
+    let known = ctx.state().pool(&pool.name).filter(|known| known.uid == pool.uid).cloned();
+    let current = known.ok_or_else(|| CreationError::PoolGone(pool.name.clone()))?;
+    check_limits(&current, &ctx.state().usage(&pool.name))?;
+    let claim = node_claim(order, ctx.provider.label_rules(), ctx.features.default_termination_grace_period);
     let created = ctx.claims_api().create(&PostParams::default(), &claim).await?;
     let noted = ctx.note_claim(created);
     ctx.queues.claims.add(noted.name_any());
-    Ok(noted.name_any())
+    ctx.queues.ghosts.add_after(noted.name_any(), crate::ghosts::AFTER);
+    Ok(noted)
 }
 
-fn node_claim(planned: &PlannedClaim, rules: &LabelRules) -> NodeClaim {
-    let pool = &planned.pool;
+/// SCH-218: what is there may not be above the limit; what is to come was weighed when it was planned.
+fn check_limits(pool: &PoolView, usage: &Resources) -> Result<(), CreationError> {
+    let exceeded = pool.limits.iter().find(|(name, limit)| usage.amount(name) > *limit);
+    exceeded.map_or(Ok(()), |(resource, limit)| {
+        Err(CreationError::LimitExceeded {
+            pool: pool.name.clone(),
+            used: usage.amount(resource),
+            resource: resource.to_owned(),
+            limit,
+        })
+    })
+}
+
+fn node_claim(order: &ClaimOrder, rules: &LabelRules, default_grace: Option<GoDuration>) -> NodeClaim {
+    let pool = &order.pool;
     let mut claim_labels = pool.labels.clone();
-    claim_labels.extend(custom_labels(&planned.requirements, rules));
-    let mut claim_annotations = pool.annotations.clone();
-    if let Some(hash) = &pool.hash {
-        claim_annotations.insert(annotations::NODEPOOL_HASH.to_owned(), hash.value.to_string());
-        claim_annotations.insert(annotations::NODEPOOL_HASH_VERSION.to_owned(), hash.version.clone());
-    }
+    claim_labels.extend(custom_labels(&order.requirements, rules));
+    let requests =
+        (!order.requests.is_empty()).then(|| ResourceRequests { requests: Some(quantities(&order.requests)) });
+    let grace = pool.termination_grace_period.or(default_grace);
     NodeClaim {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}-", pool.name)),
             labels: Some(claim_labels),
-            annotations: Some(claim_annotations),
+            annotations: Some(claim_annotations(order)),
             owner_references: Some(vec![OwnerReference {
                 api_version: "karpenter.sh/v1".to_owned(),
                 kind: "NodePool".to_owned(),
@@ -53,18 +110,29 @@ fn node_claim(planned: &PlannedClaim, rules: &LabelRules) -> NodeClaim {
         spec: NodeClaimSpec {
             taints: Some(pool.taints.iter().map(taint).collect()),
             startup_taints: Some(pool.startup_taints.iter().map(taint).collect()),
-            requirements: requirement_entries(&planned.requirements),
-            resources: Some(ResourceRequests { requests: Some(quantities(&planned.requests)) }),
+            requirements: requirement_entries(&order.requirements),
+            resources: requests,
             node_class_ref: kinds::NodeClassRef {
                 group: pool.node_class.group.clone(),
                 kind: pool.node_class.kind.clone(),
                 name: pool.node_class.name.clone(),
             },
-            termination_grace_period: pool.termination_grace_period.map(|grace| DurationText(grace.to_string())),
+            termination_grace_period: grace.map(|grace| DurationText(grace.to_string())),
             expire_after: Some(NillableDurationText(pool.expire_after.to_string())),
         },
         status: None,
     }
+}
+
+/// SCH-223.
+fn claim_annotations(order: &ClaimOrder) -> BTreeMap<String, String> {
+    let mut all = order.pool.annotations.clone();
+    if let Some(hash) = &order.pool.hash {
+        all.insert(annotations::NODEPOOL_HASH.to_owned(), hash.value.to_string());
+        all.insert(annotations::NODEPOOL_HASH_VERSION.to_owned(), hash.version.clone());
+    }
+    all.insert(annotations::MIN_VALUES_RELAXED.to_owned(), order.min_values_relaxed.to_string());
+    all
 }
 
 /// Labels that follow from requirements on keys which neither we nor the provider resolve (API-75).
@@ -109,3 +177,6 @@ fn taint(taint: &Taint) -> kinds::Taint {
         time_added: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,24 @@
 //! What every controller has at hand.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
-use karpenter_api::names::LabelPolicy;
-use karpenter_platform::{Clock, CloudProvider, Instance, Measured};
+use karpenter_api::names::{LabelPolicy, node_class_label};
+use karpenter_lifecycle::{SliceView, Timeouts};
+use karpenter_model::claim::ClaimView;
+use karpenter_model::duration::GoDuration;
+use karpenter_model::node::NodeView;
+use karpenter_platform::{Clock, CloudProvider, Measured};
 use karpenter_solver::Options as PlanningOptions;
 use karpenter_state::{Change, ClusterState};
 use kube::core::DynamicObject;
-use kube::{Api, Client};
-use tokio::sync::Notify;
+use kube::{Api, Client, ResourceExt as _};
 
+use crate::batcher::Batcher;
+use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::queue::Queue;
 use crate::report::{Observability, Report};
@@ -24,6 +28,18 @@ use crate::report::{Observability, Report};
 pub struct Batching {
     pub idle: Duration,
     pub longest: Duration,
+}
+
+/// What is not on everywhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Features {
+    /// Gate `StaticCapacity`.
+    pub static_capacity: bool,
+    /// Whether dynamic resources are looked at (`IGNORE_DRA_REQUESTS=false`).
+    pub dynamic_resources: bool,
+    pub timeouts: Timeouts,
+    /// For pools that say nothing (SCH-224).
+    pub default_termination_grace_period: Option<GoDuration>,
 }
 
 /// What the controllers are told once, at the start.
@@ -36,13 +52,44 @@ pub struct Options {
     /// How many objects a controller works on at a time.
     pub workers: usize,
     pub observability: Observability,
+    pub features: Features,
 }
 
 #[derive(Debug, Default)]
 pub struct Queues {
     pub claims: Queue,
+    pub expirations: Queue,
+    pub consistency: Queue,
+    pub hydration: Queue,
+    /// Claims that may not exist, by name.
+    pub ghosts: Queue,
     pub nodes: Queue,
+    /// Pods that are asked to leave.
+    pub evictions: Queue,
+    /// Nodes to whose pods something happened.
+    pub pod_events: Queue,
     pub pools: Queue,
+    pub hashes: Queue,
+    pub healths: Queue,
+    pub counters: Queue,
+    pub static_up: Queue,
+    pub static_down: Queue,
+}
+
+impl Queues {
+    /// Whoever looks after a claim.
+    pub(crate) fn wake_claim(&self, name: &str) {
+        for queue in [&self.claims, &self.expirations, &self.consistency, &self.hydration] {
+            queue.add(name);
+        }
+    }
+
+    /// Whoever looks after a pool.
+    pub(crate) fn wake_pool(&self, name: &str) {
+        for queue in [&self.pools, &self.hashes, &self.healths, &self.counters, &self.static_up, &self.static_down] {
+            queue.add(name);
+        }
+    }
 }
 
 /// Shared by all controllers. Object stores hold what the API last said; `state` holds the same as decisions see it.
@@ -63,9 +110,9 @@ pub struct Context {
     pub node_classes: Objects<DynamicObject>,
     pub queues: Queues,
     /// Some pod waits for capacity, or something changed that could give it some.
-    pub provision: Notify,
-    /// What was launched but is not on the claim yet, by claim UID (API-239).
-    pub launched: Mutex<BTreeMap<String, Instance>>,
+    pub provision: Batcher,
+    pub memory: Memory,
+    pub features: Features,
     state: Mutex<ClusterState>,
 }
 
@@ -80,7 +127,7 @@ impl std::fmt::Debug for Context {
 
 impl Context {
     pub fn new(client: Client, provider: Arc<dyn CloudProvider>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        let Options { policy, batching, planning, workers, observability } = options;
+        let Options { policy, batching, planning, workers, observability, features } = options;
         let report = Report::new(provider.as_ref(), clock.clone(), observability);
         let provider = Arc::new(Measured::new(provider, report.calls()));
         Self {
@@ -97,8 +144,9 @@ impl Context {
             pools: Objects::default(),
             node_classes: Objects::default(),
             queues: Queues::default(),
-            provision: Notify::new(),
-            launched: Mutex::default(),
+            provision: Batcher::default(),
+            memory: Memory::default(),
+            features,
             state: Mutex::default(),
         }
     }
@@ -118,6 +166,29 @@ impl Context {
     /// Held for a moment only, never across a wait.
     pub fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node is ours when it carries the label of a class we support (API-250).
+    pub(crate) fn is_managed_node(&self, node: &Node) -> bool {
+        let mut classes = self.provider.node_classes().iter();
+        classes.any(|class| node.labels().contains_key(&node_class_label(&class.group, &class.kind)))
+    }
+
+    /// How many pods would have to move if the claim went.
+    pub(crate) fn reschedulable_pods(&self, claim: &ClaimView) -> usize {
+        self.state().pods_of_claim(claim).iter().filter(|pod| pod.is_reschedulable()).count()
+    }
+
+    /// What drivers have published for these nodes.
+    pub(crate) fn slices_of(&self, nodes: &[&NodeView]) -> Vec<SliceView> {
+        self.memory.slices_of(nodes)
+    }
+
+    /// Takes note of a pod that the API answered with.
+    pub(crate) fn note_pod(&self, pod: &Pod) {
+        let converted = convert::pod(pod, self.provider.label_rules());
+        self.report.problems(&converted.problems);
+        self.state().apply(Change::Pod(Arc::new(converted.view)));
     }
 
     /// Takes note of a claim that the API answered with or the watch brought.

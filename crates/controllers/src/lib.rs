@@ -5,23 +5,37 @@
 //! their end; [`nodepool_readiness`] says which pools may be used. Policy is never in here: an `if` about what should happen belongs
 //! in `solver` or `lifecycle`.
 
+pub mod batcher;
 pub mod claim_creation;
+pub mod consistency;
 pub mod context;
 pub mod events;
+pub mod eviction;
+pub mod expiration;
+pub mod garbage_collection;
+pub mod ghosts;
+pub mod hydration;
+pub mod memory;
 pub mod metrics;
 pub mod node_termination;
 pub mod nodeclaim_lifecycle;
+pub mod nodepool_counter;
+pub mod nodepool_hash;
 pub mod nodepool_readiness;
 pub mod objects;
 mod patch;
+pub mod pod_events;
 pub mod provisioner;
 pub mod queue;
+pub mod registration_health;
 pub mod report;
+pub mod static_capacity;
 pub mod watches;
 
 use std::sync::Arc;
 
-pub use context::{Batching, Context, Options};
+pub use context::{Batching, Context, Features, Options};
+pub use karpenter_lifecycle::Timeouts;
 pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Preferences};
 pub use report::Observability;
 
@@ -31,15 +45,91 @@ use crate::queue::{Backoff, Work};
 /// Runs every controller until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
     ClusterSeries::follow(&ctx);
-    let work =
-        |queue, controller, backoff| Work { queue, controller, backoff, workers: ctx.workers, report: &ctx.report };
-    let lifecycle = work(&ctx.queues.claims, "nodeclaim.lifecycle", Backoff::LIFECYCLE);
-    let lifecycle = queue::run(lifecycle, |name| nodeclaim_lifecycle::reconcile(ctx.clone(), name));
-    let termination = work(&ctx.queues.nodes, "node.termination", Backoff::TERMINATION);
-    let termination = queue::run(termination, |name| node_termination::reconcile(ctx.clone(), name));
-    let readiness = work(&ctx.queues.pools, "nodepool.readiness", Backoff::LIFECYCLE);
-    let readiness = queue::run(readiness, |name| nodepool_readiness::reconcile(ctx.clone(), name));
     let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
+    let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
-    tokio::join!(watches::run(ctx.clone()), lifecycle, termination, readiness, provisioner, events);
+    tokio::join!(
+        watches::run(ctx.clone()),
+        of_claims(&ctx),
+        of_nodes(&ctx),
+        of_pools(&ctx),
+        of_static_pools(&ctx),
+        provisioner,
+        collector,
+        events
+    );
+}
+
+fn work<'a>(ctx: &'a Context, queue: &'a queue::Queue, controller: &'static str, backoff: Backoff) -> Work<'a> {
+    Work { queue, controller, backoff, workers: ctx.workers, report: &ctx.report }
+}
+
+async fn of_claims(ctx: &Arc<Context>) {
+    let queues = &ctx.queues;
+    tokio::join!(
+        queue::run(work(ctx, &queues.claims, "nodeclaim.lifecycle", Backoff::LIFECYCLE), |name| {
+            nodeclaim_lifecycle::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.expirations, "nodeclaim.expiration", Backoff::LIFECYCLE), |name| {
+            expiration::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.consistency, "nodeclaim.consistency", Backoff::LIFECYCLE), |name| {
+            consistency::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.hydration, "nodeclaim.hydration", Backoff::LIFECYCLE), |name| {
+            hydration::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.ghosts, "state.nodeclaimgc", Backoff::LIFECYCLE), |name| {
+            ghosts::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.pod_events, "nodeclaim.podevents", Backoff::LIFECYCLE), |name| {
+            pod_events::reconcile(ctx.clone(), name)
+        }),
+    );
+}
+
+async fn of_nodes(ctx: &Arc<Context>) {
+    let queues = &ctx.queues;
+    tokio::join!(
+        queue::run(work(ctx, &queues.nodes, "node.termination", Backoff::TERMINATION), |name| {
+            node_termination::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.evictions, "eviction-queue", Backoff::EVICTION), |name| {
+            eviction::reconcile(ctx.clone(), name)
+        }),
+    );
+}
+
+async fn of_pools(ctx: &Arc<Context>) {
+    let queues = &ctx.queues;
+    tokio::join!(
+        queue::run(work(ctx, &queues.pools, "nodepool.readiness", Backoff::LIFECYCLE), |name| {
+            nodepool_readiness::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.hashes, "nodepool.hash", Backoff::LIFECYCLE), |name| {
+            nodepool_hash::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.healths, "nodepool.registrationhealth", Backoff::LIFECYCLE), |name| {
+            registration_health::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.counters, "nodepool.counter", Backoff::LIFECYCLE), |name| {
+            nodepool_counter::reconcile(ctx.clone(), name)
+        }),
+    );
+}
+
+/// Behind a gate: with it off nobody looks at these queues.
+async fn of_static_pools(ctx: &Arc<Context>) {
+    if !ctx.features.static_capacity {
+        return;
+    }
+    let queues = &ctx.queues;
+    tokio::join!(
+        queue::run(work(ctx, &queues.static_up, "static.provisioning", Backoff::LIFECYCLE), |name| {
+            static_capacity::provision(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.static_down, "static.deprovisioning", Backoff::LIFECYCLE), |name| {
+            static_capacity::deprovision(ctx.clone(), name)
+        }),
+    );
 }

@@ -1,82 +1,107 @@
 //! Drains a deleted node and lets it go.
 
+mod detaching;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::conditions::{self as condition_sets, Conditioned as _};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::conditions::{self as condition_sets};
 use karpenter_api::convert;
-use karpenter_api::kinds::NodeClaim;
+use karpenter_api::kinds::{NodeClaim, NodeClaimStatus};
 use karpenter_api::names::conditions::{self, reasons};
 use karpenter_api::names::labels;
-use karpenter_lifecycle::{Drain, Termination, termination};
+use karpenter_lifecycle::{Drain, Insistence, InstanceFinding, NodeFacts, Termination, deadline, termination};
+use karpenter_model::claim::ClaimView;
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::PodView;
 use karpenter_model::taints::Taint;
 use karpenter_platform::InstanceError;
-use kube::api::{DeleteParams, EvictParams, Preconditions};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::nodeclaim_lifecycle::{mark_terminating, write_conditions};
+use crate::events::catalogue::DrainObstacle;
+use crate::nodeclaim_lifecycle::{TERMINATION_POLL, mark_terminating, view, write_conditions};
 use crate::patch::{delete_if_present, ignore_gone, merge_locked, without_finalizer};
 use crate::queue::{ReconcileError, Requeue};
-use crate::report;
 
-const DRAIN_POLL: Duration = Duration::from_secs(1);
-const TERMINATION_POLL: Duration = Duration::from_secs(5);
+/// How soon a drain is looked at although nothing happened to its pods: what a watch may have missed shows then.
+const DRAIN_POLL: Duration = Duration::from_secs(10);
+/// The claim's deletion arrives as an event; this is for the case that it does not.
+const CLAIM_POLL: Duration = Duration::from_secs(1);
 
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
-    let Some(node) = ctx.nodes.get(&name) else { return Ok(Requeue::OnChange) };
-    if !is_managed(&ctx, &node) {
+    let Some(node) = ctx.nodes.get(&name).filter(|node| ctx.is_managed_node(node)) else {
         return Ok(Requeue::OnChange);
-    }
-    let view = convert::node(&node).view;
-    let claim = claim_of(&ctx, view.provider_id.as_deref());
-    let claim_view = claim.as_ref().map(|claim| convert::claim(claim, ctx.provider.label_rules()).view);
+    };
+    let seen = convert::node(&node).view;
+    let claim = claim_of(&ctx, seen.provider_id.as_deref());
+    let claim_seen = claim.as_ref().map(|claim| view(&ctx, claim));
     let pods = ctx.state().pods_on(&name);
-    let pod_views: Vec<&PodView> = pods.iter().map(Arc::as_ref).collect();
-    match (termination(&view, claim_view.as_ref(), &pod_views, ctx.clock.now()), claim) {
+    let pods: Vec<&PodView> = pods.iter().map(Arc::as_ref).collect();
+    let now = ctx.clock.now();
+    let mut facts =
+        NodeFacts { node: &seen, claim: claim_seen.as_ref(), pods: &pods, instance: InstanceFinding::NotAsked };
+    let mut step = termination(facts, now);
+    if step == Termination::AskForInstance {
+        facts.instance = find_instance(&ctx, &seen, now).await?;
+        step = termination(facts, now);
+    }
+    if let Some(deadline) = claim_seen.as_ref().and_then(deadline).filter(|_| step != Termination::NotOurs) {
+        ctx.report.grace_period_expiring(&seen, deadline);
+    }
+    take(&ctx, &node, claim.as_ref(), facts, step).await
+}
+
+async fn take(
+    ctx: &Context,
+    node: &Node,
+    claim: Option<&Arc<NodeClaim>>,
+    facts: NodeFacts<'_>,
+    step: Termination,
+) -> Result<Requeue, ReconcileError> {
+    match (step, claim) {
         (Termination::NotOurs, _) => Ok(Requeue::OnChange),
         (Termination::DeleteClaim(_), Some(claim)) => {
             delete_if_present(&ctx.claims_api(), claim.as_ref()).await?;
-            Ok(Requeue::After(DRAIN_POLL))
+            Ok(Requeue::After(CLAIM_POLL))
         }
-        (Termination::Taint, _) => taint(&ctx, &node).await,
+        (Termination::AskAgain { at }, _) => Ok(Requeue::After(until(at, ctx.clock.now()))),
+        (Termination::LetGo, _) => remove_finalizer(ctx, node).await,
+        (Termination::Taint, _) => taint(ctx, node).await,
         (Termination::BeginDrain, Some(claim)) => {
-            let mut marked = (*claim).clone();
+            let mut marked = NodeClaim::clone(claim);
             let mut all = condition_sets::NODE_CLAIM.of(&mut marked, ctx.clock.now());
             all.set_unknown(conditions::DRAINED, reasons::DRAINING, reasons::DRAINING);
-            write_conditions(&ctx, &claim, &marked).await?;
+            write_conditions(ctx, claim, marked).await?;
             Ok(Requeue::After(Duration::ZERO))
         }
-        (Termination::Drain(Drain::Evict { pods: evict, .. }), claim) => {
-            let reason = claim
-                .as_ref()
-                .and_then(|claim| claim.condition(conditions::DISRUPTION_REASON))
-                .map(|c| c.reason.clone());
-            for pod in pods.iter().filter(|pod| evict.contains(&pod.id)) {
-                evict_pod(&ctx, &view, pod, reason.as_deref()).await?;
+        (Termination::Drain(drain), _) => Ok(ask_pods(ctx, facts.node, &drain)),
+        (Termination::EndDrain, Some(claim)) => {
+            let mut drained = NodeClaim::clone(claim);
+            if condition_sets::NODE_CLAIM.of(&mut drained, ctx.clock.now()).set_true(conditions::DRAINED) {
+                write_conditions(ctx, claim, drained).await?;
+                // Once, when it is stored (LIF-50, Y19).
+                ctx.report.drained(facts.node);
             }
-            Ok(Requeue::After(DRAIN_POLL))
+            Ok(Requeue::After(Duration::ZERO))
         }
-        (Termination::Drain(_), _) => Ok(Requeue::After(DRAIN_POLL)),
-        (Termination::TerminateInstance, Some(claim)) => terminate_instance(&ctx, &node, &claim).await,
-        (Termination::RemoveFinalizer, _) => remove_finalizer(&ctx, &node).await,
-        // The verdict named a claim, so there was one; should it be gone by now, the next look finds that.
-        (Termination::DeleteClaim(_) | Termination::BeginDrain | Termination::TerminateInstance, None) => {
-            Ok(Requeue::After(DRAIN_POLL))
-        }
+        (Termination::Volumes, Some(claim)) => detaching::wait(ctx, claim, facts).await,
+        (Termination::TerminateInstance, claim) => terminate_instance(ctx, node, claim).await,
+        // It was asked just before, so this is not reached; and what a claim was needed for has none any more.
+        (Termination::AskForInstance, _)
+        | (
+            Termination::DeleteClaim(_) | Termination::BeginDrain | Termination::EndDrain | Termination::Volumes,
+            None,
+        ) => Ok(Requeue::After(CLAIM_POLL)),
     }
 }
 
-/// A node is ours when it carries the label of a class we support (API-250).
-fn is_managed(ctx: &Context, node: &Node) -> bool {
-    let classes = ctx.provider.node_classes().iter();
-    classes
-        .map(|class| karpenter_api::names::node_class_label(&class.group, &class.kind))
-        .any(|label| node.labels().contains_key(&label))
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    at.duration_since(now).try_into().unwrap_or(Duration::ZERO)
 }
 
 /// The one claim of the node; none when there are several (LIF-46).
@@ -88,12 +113,32 @@ fn claim_of(ctx: &Context, provider_id: Option<&str>) -> Option<Arc<NodeClaim>> 
     }
 }
 
+/// LIF-47. The first time that the provider does not know the instance is remembered.
+async fn find_instance(ctx: &Context, node: &NodeView, now: Timestamp) -> Result<InstanceFinding, ReconcileError> {
+    let id = node.provider_id.as_deref().unwrap_or_default();
+    match ctx.provider.get(id).await {
+        Ok(_) => {
+            ctx.memory.forget_missing(&node.uid);
+            Ok(InstanceFinding::Exists)
+        }
+        Err(InstanceError::NotFound(_)) => {
+            Ok(InstanceFinding::Missing { since: ctx.memory.note_missing(&node.uid, now) })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// LIF-49: another effect under our key is replaced.
 async fn taint(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
     let disrupted = Taint::disrupted();
     let mut taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    taints.retain(|taint| taint.key != disrupted.key);
-    taints.push(convert::node_taint(&disrupted));
+    let tainted = |taint: &k8s_openapi::api::core::v1::Taint| {
+        taint.key == disrupted.key && taint.effect == disrupted.effect.as_str()
+    };
+    if !taints.iter().any(tainted) {
+        taints.retain(|taint| taint.key != disrupted.key);
+        taints.push(convert::node_taint(&disrupted));
+    }
     let patch = json!({
         "metadata": { "labels": { labels::EXCLUDE_FROM_LOAD_BALANCERS: labels::EXCLUDED_BY } },
         "spec": { "taints": taints },
@@ -105,46 +150,59 @@ async fn taint(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
     Ok(Requeue::After(Duration::ZERO))
 }
 
-/// Evicts this very pod. What the budget does not allow yet is tried again with the next look (LIF-60).
-async fn evict_pod(ctx: &Context, node: &NodeView, pod: &PodView, reason: Option<&str>) -> Result<(), ReconcileError> {
-    let PodId { namespace, name } = &pod.id;
-    let api: Api<Pod> = Api::namespaced(ctx.client.clone(), namespace);
-    let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
-    let params = EvictParams {
-        delete_options: Some(DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }),
-        ..EvictParams::default()
-    };
-    match api.evict(name, &params).await {
-        Ok(_) => ctx.report.evicted(&node.name, pod, reason.unwrap_or(report::FORCEFUL)),
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
-        Err(kube::Error::Api(status)) if matches!(status.code, 429 | 500) => {
-            ctx.report.eviction_refused(node, pod, status.code, &status.message);
-        }
-        Err(error) => return Err(error.into()),
+/// Hands the pods whose turn it is to the eviction queue; their going wakes the node again (Y11).
+fn ask_pods(ctx: &Context, node: &NodeView, drain: &Drain) -> Requeue {
+    if drain.waiting > 0 {
+        ctx.report.draining(node, &DrainObstacle::Waiting(drain.waiting));
     }
-    Ok(())
+    for key in &drain.evict {
+        if ctx.memory.ask_to_leave(key, Insistence::Delete { deadline: drain.deadline }) {
+            ctx.queues.evictions.add(crate::eviction::name_of(key));
+        }
+    }
+    let now = ctx.clock.now();
+    Requeue::After(drain.again_at.map_or(DRAIN_POLL, |at| until(at, now).min(DRAIN_POLL)))
 }
 
-async fn terminate_instance(ctx: &Context, node: &Node, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {
-    let mut drained = claim.clone();
-    if condition_sets::NODE_CLAIM.of(&mut drained, ctx.clock.now()).set_true(conditions::DRAINED) {
-        ctx.report.drained(&convert::node(node).view);
-        write_conditions(ctx, claim, &drained).await?;
-        return Ok(Requeue::After(Duration::ZERO));
+/// LIF-67. Without a claim the instance is still terminated, by the node's own provider ID (Y8).
+async fn terminate_instance(
+    ctx: &Context,
+    node: &Node,
+    claim: Option<&Arc<NodeClaim>>,
+) -> Result<Requeue, ReconcileError> {
+    let seen = claim.map_or_else(|| stand_in(ctx, node), |claim| view(ctx, claim));
+    let answer = ctx.provider.delete(&seen).await;
+    if let Err(InstanceError::Call(_)) = answer {
+        return answer.map(|()| Requeue::OnChange).map_err(Into::into);
     }
-    let seen = convert::claim(claim, ctx.provider.label_rules()).view;
-    match ctx.provider.delete(&seen).await {
-        Ok(()) => {
-            mark_terminating(ctx, claim).await?;
-            Ok(Requeue::After(TERMINATION_POLL))
-        }
-        Err(InstanceError::NotFound(_)) => remove_finalizer(ctx, node).await,
-        Err(error) => Err(error.into()),
+    if let Some(claim) = claim {
+        mark_terminating(ctx, claim).await?;
     }
+    match answer {
+        Ok(()) => Ok(Requeue::After(TERMINATION_POLL)),
+        Err(_) => remove_finalizer(ctx, node).await,
+    }
+}
+
+/// What the provider needs to know of an instance that has no claim, or several.
+pub(crate) fn stand_in(ctx: &Context, node: &Node) -> ClaimView {
+    let provider_id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+    let claim = NodeClaim {
+        metadata: ObjectMeta {
+            name: node.metadata.name.clone(),
+            labels: node.metadata.labels.clone(),
+            ..ObjectMeta::default()
+        },
+        status: Some(NodeClaimStatus { provider_id, ..NodeClaimStatus::default() }),
+        ..NodeClaim::default()
+    };
+    view(ctx, &claim)
 }
 
 async fn remove_finalizer(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
-    ignore_gone(merge_locked(&ctx.nodes_api(), node, without_finalizer(node)).await)?;
-    ctx.report.deleted_node(&convert::node(node).view);
+    if ignore_gone(merge_locked(&ctx.nodes_api(), node, without_finalizer(node)).await)?.is_some() {
+        ctx.report.deleted_node(&convert::node(node).view);
+    }
+    ctx.memory.forget_missing(&node.uid().unwrap_or_default());
     Ok(Requeue::OnChange)
 }

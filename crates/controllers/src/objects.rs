@@ -1,13 +1,41 @@
 //! The last seen version of each object of a kind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::{Resource, ResourceExt as _};
 
 /// Fed by the watch and by the answers to our own writes, so that nobody waits to read back what they wrote.
 #[derive(Debug)]
-pub struct Objects<K>(Mutex<BTreeMap<String, Arc<K>>>);
+pub struct Objects<K>(Mutex<Known<K>>);
+
+#[derive(Debug)]
+struct Known<K> {
+    living: BTreeMap<String, Arc<K>>,
+    /// UIDs of objects that are gone, oldest first. An answer to a write may arrive after the news that the object is gone;
+    /// it must not come back to life.
+    gone: VecDeque<String>,
+}
+
+/// Far more than can be on their way between the API and us.
+const REMEMBERED: usize = 1024;
+
+impl<K> Default for Known<K> {
+    fn default() -> Self {
+        Self { living: BTreeMap::new(), gone: VecDeque::new() }
+    }
+}
+
+impl<K> Known<K> {
+    fn bury(&mut self, uid: Option<String>) {
+        if let Some(uid) = uid {
+            self.gone.push_back(uid);
+        }
+        if self.gone.len() > REMEMBERED {
+            self.gone.pop_front();
+        }
+    }
+}
 
 impl<K> Default for Objects<K> {
     fn default() -> Self {
@@ -20,32 +48,47 @@ impl<K: Resource> Objects<K> {
     pub fn put(&self, object: Arc<K>) -> bool {
         let mut objects = self.lock();
         let name = object.name_any();
-        if objects.get(&name).is_some_and(|known| is_older(object.as_ref(), known.as_ref())) {
+        let buried = object.uid().is_some_and(|uid| objects.gone.contains(&uid));
+        if buried || objects.living.get(&name).is_some_and(|known| is_older(object.as_ref(), known.as_ref())) {
             return false;
         }
-        objects.insert(name, object);
+        objects.living.insert(name, object);
         true
     }
 
+    /// The object is gone, whether it was known or not.
+    pub fn bury(&self, name: &str, uid: Option<String>) {
+        let mut objects = self.lock();
+        objects.living.remove(name);
+        objects.bury(uid);
+    }
+
     pub fn remove(&self, name: &str) {
-        self.lock().remove(name);
+        let mut objects = self.lock();
+        let uid = objects.living.remove(name).and_then(|object| object.uid());
+        objects.bury(uid);
     }
 
     /// Drops what is not on a complete list.
     pub fn retain(&self, names: &BTreeSet<String>) {
-        self.lock().retain(|name, _| names.contains(name));
+        let mut objects = self.lock();
+        let gone: Vec<String> = objects.living.keys().filter(|name| !names.contains(*name)).cloned().collect();
+        for name in gone {
+            let uid = objects.living.remove(&name).and_then(|object| object.uid());
+            objects.bury(uid);
+        }
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<K>> {
-        self.lock().get(name).cloned()
+        self.lock().living.get(name).cloned()
     }
 
     /// By name.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.lock().values().cloned().collect()
+        self.lock().living.values().cloned().collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<K>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known<K>> {
         // No code that could panic runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,5 +130,17 @@ mod tests {
         }
         objects.retain(&BTreeSet::new());
         assert!(objects.get("a").is_none());
+    }
+
+    /// SCH-242: a late answer to a write does not bring an object back.
+    #[test]
+    fn what_is_gone_stays_gone() {
+        let objects = Objects::default();
+        assert!(objects.put(node("1", "9")));
+        objects.remove("a");
+        assert!(!objects.put(node("1", "10")));
+        objects.bury("a", Some("2".to_owned()));
+        assert!(!objects.put(node("2", "11")), "gone before it was ever seen");
+        assert!(objects.put(node("3", "12")));
     }
 }

@@ -23,17 +23,18 @@ where
     api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
 }
 
-/// Deletes the object that was looked at, not one that took its name since. Gone already is what was wanted.
-pub(crate) async fn delete_if_present<K>(api: &Api<K>, object: &K) -> Result<(), kube::Error>
+/// Deletes the object that was looked at, not one that took its name since. Gone already is what was wanted; what is left
+/// of it otherwise is answered.
+pub(crate) async fn delete_if_present<K>(api: &Api<K>, object: &K) -> Result<Option<K>, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
     let preconditions = Preconditions { uid: object.uid(), resource_version: None };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match api.delete(&object.name_any(), &params).await {
-        Ok(_) => Ok(()),
+        Ok(answer) => Ok(answer.left()),
         // Conflict: the name belongs to another object now.
-        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -1,28 +1,59 @@
 //! From pods that wait to NodeClaims.
 
+mod outcome;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
-use karpenter_solver::{Placement, Plan, plan};
+use karpenter_solver::plan;
+use karpenter_state::{Intake, intake};
 
-use crate::claim_creation::create_claim;
 use crate::context::Context;
 
 /// While pods wait, a pass is made at least this often, so that a lost or skipped one is made up for (SCH-3).
 const REARM: Duration = Duration::from_secs(10);
 /// How soon an incomplete state is looked at again.
 const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
+/// A pod that fits nowhere is tried again after this long although nothing has changed that we know of: offers of the
+/// cloud come and go without telling.
+const FORGET_REFUSAL: Duration = Duration::from_mins(1);
+
+/// Pods that no pass could place, with what the world looked like then. They are left out of passes until it changes.
+#[derive(Debug, Default)]
+struct Refusals(BTreeMap<PodId, Refused>);
+
+#[derive(Debug)]
+struct Refused {
+    uid: String,
+    world: u64,
+    at: tokio::time::Instant,
+}
+
+impl Refusals {
+    fn stands(&self, pod: &PodView, world: u64) -> bool {
+        self.0.get(&pod.id).is_some_and(|refused| {
+            refused.uid == pod.uid && refused.world == world && refused.at.elapsed() < FORGET_REFUSAL
+        })
+    }
+}
+
+/// What a pass is about.
+struct Batch {
+    pods: BTreeMap<PodId, Arc<PodView>>,
+    /// What the world looked like when they were gathered.
+    world: u64,
+    /// Pods that wait but cannot be planned for.
+    ignored: usize,
+}
 
 /// Makes passes until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
+    let mut refusals = Refusals::default();
     loop {
-        let _ = tokio::time::timeout(REARM, ctx.provision.notified()).await;
-        if ctx.state().pending_pods().is_empty() {
-            continue;
-        }
-        gather(&ctx).await;
+        ctx.provision.gathered(ctx.batching, REARM).await;
         let unsynced = ctx.state().unsynced();
         if let Some(why) = unsynced {
             ctx.report.unsynced(&why);
@@ -31,52 +62,63 @@ pub async fn run(ctx: Arc<Context>) {
             continue;
         }
         ctx.report.synced();
-        pass(&ctx).await;
+        pass(&ctx, &mut refusals).await;
     }
 }
 
-/// Waits until no new pod has come for the idle time, or the longest time has passed (API-159).
-async fn gather(ctx: &Context) {
-    let deadline = tokio::time::Instant::now() + ctx.batching.longest;
-    let mut seen = ctx.state().pending_pods().len();
-    loop {
-        let idle = tokio::time::Instant::now() + ctx.batching.idle;
-        tokio::time::sleep_until(idle.min(deadline)).await;
-        let now = ctx.state().pending_pods().len();
-        if now <= seen || tokio::time::Instant::now() >= deadline {
-            return;
-        }
-        seen = now;
+async fn pass(ctx: &Context, refusals: &mut Refusals) {
+    let Batch { pods, world, ignored } = batch(ctx, refusals);
+    if pods.is_empty() {
+        return;
     }
-}
-
-async fn pass(ctx: &Context) {
-    let (snapshot, ignored) = snapshot(ctx).await;
+    let snapshot = snapshot(ctx, pods).await;
     let started = tokio::time::Instant::now();
     let plan = plan(&snapshot, ctx.provider.label_rules(), &ctx.planning);
     ctx.report.planned(started.elapsed(), ignored, plan.unplaced.len());
-    nominate(ctx, &plan, &snapshot);
+    refusals.0.retain(|id, refused| refused.world == world && snapshot_pod_is_pending(ctx, id));
     for unplaced in &plan.unplaced {
-        if let Some(pod) = snapshot.pending.get(&unplaced.pod) {
-            ctx.report.unplaced(pod, unplaced);
-        }
+        let uid = snapshot.pending.get(&unplaced.pod).map(|pod| pod.uid.clone()).unwrap_or_default();
+        let refused = Refused { uid, world, at: tokio::time::Instant::now() };
+        refusals.0.insert(unplaced.pod.clone(), refused);
     }
-    for planned in &plan.claims {
-        match create_claim(ctx, planned).await {
-            Ok(name) => {
-                ctx.report.created_claim(&name, planned);
-                for pod in planned.pods.iter().filter_map(|id| snapshot.pending.get(id)) {
-                    ctx.report.nominated(pod, Some(&name), None);
-                }
-            }
-            Err(error) => ctx.report.create_failed(&planned.pool.name, &error),
-        }
-    }
+    outcome::carry_out(ctx, &snapshot, &plan).await;
 }
 
-/// Nodes first, then pods: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10). Also says how many
-/// pods cannot be planned for.
-async fn snapshot(ctx: &Context) -> (Snapshot, usize) {
+fn snapshot_pod_is_pending(ctx: &Context, id: &PodId) -> bool {
+    ctx.state().pod(id).is_some_and(|pod| pod.is_provisionable())
+}
+
+/// Pods that wait and may be planned for, and pods of nodes that are going (SCH-11, SCH-14). Empty when everybody in it was
+/// refused before and nothing has changed since.
+fn batch(ctx: &Context, refusals: &Refusals) -> Batch {
+    let now = ctx.clock.now();
+    let state = ctx.state();
+    let world = state.world();
+    let mut waiting = state.pending_pods();
+    waiting.retain(|_, pod| !refusals.stands(pod, world));
+    let moving = state.moving_pods(now).into_iter().filter(|(_, pod)| !refusals.stands(pod, world));
+    let moving: Vec<_> = moving.collect();
+    drop(state);
+    let mut ignored = 0;
+    waiting.retain(|_, pod| match intake(pod, ctx.provider.label_rules()) {
+        Intake::Plan => true,
+        Intake::Avoids => {
+            ignored += 1;
+            ctx.report.avoids_our_nodes(pod);
+            false
+        }
+        Intake::Reject(why) => {
+            ignored += 1;
+            ctx.report.unplannable(pod, &why);
+            false
+        }
+    });
+    waiting.extend(moving);
+    Batch { pods: waiting, world, ignored }
+}
+
+/// Nodes first: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10).
+async fn snapshot(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Snapshot {
     let pools: Vec<_> = ctx.state().pools().into_iter().filter(|pool| pool.is_schedulable()).collect();
     let mut offers = Vec::with_capacity(pools.len());
     for pool in pools {
@@ -85,38 +127,17 @@ async fn snapshot(ctx: &Context) -> (Snapshot, usize) {
                 let usage = ctx.state().usage(&pool.name);
                 offers.push(PoolOffer { pool, instance_types, usage });
             }
+            Err(error) if error.is_quiet() => {}
             Err(error) => ctx.report.instance_types_unavailable(&pool.name, &error),
         }
     }
     let state = ctx.state();
-    let nodes = state.nodes();
-    let mut pending = state.pending_pods();
-    let daemons = state.daemons();
-    let namespaces = state.namespaces().clone();
+    let (nodes, daemons, namespaces) = (state.nodes(), state.daemons(), state.namespaces().clone());
+    // Who was bound while types were being listed needs nothing any more.
+    let pending = pending
+        .into_iter()
+        .filter(|(id, pod)| state.pod(id).is_some_and(|now| now.uid == pod.uid && now.node_name == pod.node_name))
+        .collect();
     drop(state);
-    let waiting = pending.len();
-    pending.retain(|_, pod| match &pod.unplannable {
-        Some(why) => {
-            ctx.report.unplannable(pod, why);
-            false
-        }
-        None => true,
-    });
-    let ignored = waiting - pending.len();
-    (Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }, ignored)
-}
-
-/// Claims that pods were planned onto are expected to receive them (SCH-24).
-fn nominate(ctx: &Context, plan: &Plan, snapshot: &Snapshot) {
-    let longest = SignedDuration::try_from(ctx.batching.longest).unwrap_or(SignedDuration::MAX);
-    let window = longest.saturating_mul(2).max(SignedDuration::from_secs(10));
-    let Ok(until) = ctx.clock.now().saturating_add(window) else { return };
-    for (id, placement) in &plan.placed {
-        if let Placement::Existing(name) = placement {
-            ctx.state().nominate(name, until);
-            if let Some(pod) = snapshot.pending.get(id) {
-                ctx.report.nominated(pod, None, Some(name));
-            }
-        }
-    }
+    Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }
 }

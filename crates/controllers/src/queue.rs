@@ -22,6 +22,8 @@ pub enum Requeue {
     /// Nothing, until something changes.
     OnChange,
     After(Duration),
+    /// What was tried did not work, but that is nobody's fault: again with growing pauses.
+    Backoff,
 }
 
 pub type ReconcileError = Box<dyn std::error::Error + Send + Sync>;
@@ -35,9 +37,10 @@ pub struct Backoff {
 
 impl Backoff {
     pub const LIFECYCLE: Self = Self { first: Duration::from_secs(1), longest: Duration::from_mins(1) };
+    pub const EVICTION: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
     pub const TERMINATION: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 
-    fn after(self, failures: u32) -> Duration {
+    pub(crate) fn after(self, failures: u32) -> Duration {
         // 2^16 times the shortest pause is beyond every longest one in use.
         self.first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.longest)
     }
@@ -53,6 +56,8 @@ pub struct Queue {
 struct Entries {
     /// When each waiting name is due.
     due: BTreeMap<String, Instant>,
+    /// The same, soonest first; equal times go by name, so that a repeated run is the same run.
+    order: BTreeSet<(Instant, String)>,
     running: BTreeSet<String>,
     failures: BTreeMap<String, u32>,
 }
@@ -61,6 +66,11 @@ impl Queue {
     /// Looks at the name as soon as possible.
     pub fn add(&self, name: impl Into<String>) {
         self.add_at(name.into(), Instant::now());
+    }
+
+    /// Looks at the name after a while, unless something wants it sooner.
+    pub fn add_after(&self, name: impl Into<String>, pause: Duration) {
+        self.add_at(name.into(), Instant::now() + pause);
     }
 
     pub fn add_all(&self, names: impl IntoIterator<Item = String>) {
@@ -72,8 +82,13 @@ impl Queue {
     /// The earlier of two times for one name wins. A name being worked on is looked at again afterwards.
     fn add_at(&self, name: String, at: Instant) {
         let mut entries = self.lock();
-        let due = entries.due.entry(name).or_insert(at);
-        *due = at.min(*due);
+        match entries.due.get(&name).copied() {
+            Some(known) if known <= at => return,
+            Some(known) => entries.order.remove(&(known, name.clone())),
+            None => true,
+        };
+        entries.order.insert((at, name.clone()));
+        entries.due.insert(name, at);
         drop(entries);
         self.changed.notify_one();
     }
@@ -92,16 +107,15 @@ impl Queue {
         loop {
             let wake = {
                 let mut entries = self.lock();
-                let idle = entries.due.iter().filter(|(name, _)| !entries.running.contains(*name));
-                // Equal times go by name, so that a repeated run is the same run.
-                let first = idle.min_by_key(|(name, at)| (**at, *name)).map(|(name, at)| (name.clone(), *at));
+                let first = entries.order.iter().find(|(_, name)| !entries.running.contains(name)).cloned();
                 match first {
-                    Some((name, at)) if at <= Instant::now() => {
+                    Some((at, name)) if at <= Instant::now() => {
+                        entries.order.remove(&(at, name.clone()));
                         entries.due.remove(&name);
                         entries.running.insert(name.clone());
                         return (name, at);
                     }
-                    Some((_, at)) => Some(at),
+                    Some((at, _)) => Some(at),
                     None => None,
                 }
             };
@@ -122,13 +136,13 @@ impl Queue {
         let again = match outcome {
             Ok(Requeue::After(pause)) => Some(*pause),
             Ok(Requeue::OnChange) => None,
-            Err(_) => {
+            Ok(Requeue::Backoff) | Err(_) => {
                 let failures = entries.failures.entry(name.clone()).or_default();
                 *failures = failures.saturating_add(1);
                 Some(backoff.after(*failures))
             }
         };
-        if outcome.is_ok() {
+        if matches!(outcome, Ok(Requeue::OnChange | Requeue::After(_))) {
             entries.failures.remove(&name);
         }
         drop(entries);

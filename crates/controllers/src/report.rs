@@ -94,7 +94,7 @@ fn watched_kinds(classes: &[NodeClassKind]) -> Vec<WatchedKind> {
 }
 
 /// An error with everything it was caused by.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

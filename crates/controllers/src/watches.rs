@@ -8,11 +8,16 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::ResourceSlice;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_api::names as published;
+use karpenter_lifecycle::{EvictionKey, Seen, SliceView, pod_event};
 use karpenter_model::pod::PodId;
+use karpenter_model::taints::Taint;
 use karpenter_platform::NodeClassKind;
 use karpenter_state::{Change, Source, VolumeChange};
 use kube::core::{ApiResource, DeserializeGuard, DynamicObject};
@@ -22,6 +27,7 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::context::Context;
+use crate::eviction;
 
 /// Watches everything until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
@@ -34,6 +40,8 @@ pub async fn run(ctx: Arc<Context>) {
         follow(&ctx, Api::all(ctx.client.clone()), Pools(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Daemons(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Namespaces(&ctx)),
+        follow(&ctx, Api::all(ctx.client.clone()), Budgets(&ctx)),
+        follow_slices(&ctx),
         follow(&ctx, Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Volumes(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), StorageClasses(&ctx)),
@@ -68,7 +76,15 @@ impl Backoff for Pauses {
 trait Follower {
     type Object;
     fn applied(&self, object: Self::Object);
+    /// The object was on a list: it may have been there for long.
+    fn found(&self, object: Self::Object) {
+        self.applied(object);
+    }
     fn gone(&self, id: &ObjectId);
+    /// This very object is gone, known or not.
+    fn bury(&self, id: &ObjectId, uid: Option<String>) {
+        let _ = (id, uid);
+    }
     /// A complete list has been seen; everything that is not on it is gone.
     fn listed(&self, ids: BTreeSet<ObjectId>);
 }
@@ -98,19 +114,23 @@ where
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(guard)) => {
                 listed.insert(id(&guard));
-                apply(ctx, &kind, guard, &follower);
+                apply(ctx, &kind, guard, |object| follower.found(object));
             }
             Ok(Event::InitDone) => follower.listed(std::mem::take(&mut listed)),
-            Ok(Event::Apply(guard)) => apply(ctx, &kind, guard, &follower),
-            Ok(Event::Delete(guard)) => follower.gone(&id(&guard)),
+            Ok(Event::Apply(guard)) => apply(ctx, &kind, guard, |object| follower.applied(object)),
+            Ok(Event::Delete(guard)) => {
+                let id = id(&guard);
+                follower.gone(&id);
+                follower.bury(&id, guard.meta().uid.clone());
+            }
             Err(error) => ctx.report.watch_failed(&kind, &error),
         }
     }
 }
 
-fn apply<F: Follower>(ctx: &Context, kind: &str, guard: DeserializeGuard<F::Object>, follower: &F) {
+fn apply<K>(ctx: &Context, kind: &str, guard: DeserializeGuard<K>, take: impl FnOnce(K)) {
     match guard.0 {
-        Ok(object) => follower.applied(object),
+        Ok(object) => take(object),
         Err(invalid) => {
             ctx.report.malformed_object(kind, invalid.metadata.name.as_deref().unwrap_or_default(), &invalid.error);
         }
@@ -123,22 +143,23 @@ impl Follower for Pods<'_> {
     type Object = Pod;
 
     fn applied(&self, pod: Pod) {
-        self.0.report.pod_seen(&pod);
-        let converted = convert::pod(&pod, self.0.provider.label_rules());
-        self.0.report.problems(&converted.problems);
-        let waits = converted.view.is_provisionable();
-        let node = converted.view.node_name.clone();
-        self.0.state().apply(Change::Pod(Arc::new(converted.view)));
-        if waits {
-            self.0.provision.notify_one();
-        }
-        self.wake_terminating(node);
+        let before = self.0.state().pod(&id(&pod));
+        let before = before.filter(|before| Some(&before.uid) == pod.metadata.uid.as_ref());
+        self.saw(&pod, before.as_deref().map_or(Seen::New, Seen::Changed));
+    }
+
+    fn found(&self, pod: Pod) {
+        self.saw(&pod, Seen::Listed);
     }
 
     fn gone(&self, id: &ObjectId) {
         self.0.report.pod_gone(id);
+        let pod = self.0.state().pod(id);
         self.0.state().apply(Change::PodGone(id.clone()));
-        // A drain waits for pods to go; it looks again within a second by itself.
+        if let Some(pod) = pod {
+            self.0.memory.stop_asking(&EvictionKey::of(&pod));
+            self.wake_terminating(pod.node_name.as_deref());
+        }
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
@@ -149,8 +170,29 @@ impl Follower for Pods<'_> {
 }
 
 impl Pods<'_> {
-    fn wake_terminating(&self, node: Option<String>) {
-        let Some(node) = node.and_then(|name| self.0.nodes.get(&name)) else { return };
+    fn saw(&self, pod: &Pod, seen: Seen<'_>) {
+        let ctx = self.0;
+        ctx.report.pod_seen(pod);
+        let converted = convert::pod(pod, ctx.provider.label_rules());
+        ctx.report.problems(&converted.problems);
+        let view = Arc::new(converted.view);
+        ctx.state().apply(Change::Pod(view.clone()));
+        if view.is_provisionable() {
+            ctx.provision.trigger(&view.uid);
+        }
+        if view.deleting_since.is_some() {
+            ctx.memory.note_leaving(&EvictionKey::of(&view));
+        }
+        if let (Some(node), Some(at)) = (&view.node_name, pod_event(&view, seen, ctx.clock.now())) {
+            ctx.memory.note_pod_event(node, at);
+            ctx.queues.pod_events.add(node);
+        }
+        self.wake_terminating(view.node_name.as_deref());
+    }
+
+    /// A drain waits for its pods.
+    fn wake_terminating(&self, node: Option<&str>) {
+        let Some(node) = node.and_then(|name| self.0.nodes.get(name)) else { return };
         if node.metadata.deletion_timestamp.is_some() {
             self.0.queues.nodes.add(node.name_any());
         }
@@ -162,7 +204,9 @@ struct Nodes<'a>(&'a Context);
 impl Nodes<'_> {
     fn wake_claims(&self, provider_id: Option<&String>) {
         let claims = provider_id.map(|id| self.0.state().claims_by_provider_id(id)).unwrap_or_default();
-        self.0.queues.claims.add_all(claims.iter().map(|claim| claim.name.clone()));
+        for claim in &claims {
+            self.0.queues.wake_claim(&claim.name);
+        }
     }
 }
 
@@ -175,6 +219,15 @@ impl Follower for Nodes<'_> {
         if node.metadata.deletion_timestamp.is_some() {
             self.0.queues.nodes.add(node.name_any());
         }
+        let disrupted = Taint::disrupted();
+        if convert::node(&node).view.taints.iter().any(|taint| taint.is_same(&disrupted)) {
+            // Its pods will need another place (SCH-1).
+            self.0.provision.trigger(&node.uid().unwrap_or_default());
+        }
+    }
+
+    fn bury(&self, id: &ObjectId, uid: Option<String>) {
+        self.0.nodes.bury(&id.name, uid);
     }
 
     fn gone(&self, id: &ObjectId) {
@@ -193,7 +246,9 @@ impl Follower for Nodes<'_> {
         self.0.nodes.retain(&names);
         self.0.state().apply(Change::Listed(Source::Nodes, names));
         // Nodes that went away unseen leave claims waiting.
-        self.0.queues.claims.add_all(self.0.claims.all().iter().map(|claim| claim.name_any()));
+        for claim in &self.0.claims.all() {
+            self.0.queues.wake_claim(&claim.name_any());
+        }
         self.0.provision.notify_one();
     }
 }
@@ -207,17 +262,27 @@ impl Follower for Claims<'_> {
         let class = &claim.spec.node_class_ref;
         if self.0.provider.supports(&class.group, &class.kind) {
             let claim = self.0.note_claim(claim);
-            self.0.queues.claims.add(claim.name_any());
+            self.0.queues.wake_claim(&claim.name_any());
+            self.wake_static_pool(&claim);
             self.0.provision.notify_one();
         }
     }
 
-    fn gone(&self, id: &ObjectId) {
-        if let Some(gone) = self.0.claims.get(&id.name) {
-            self.0.report.gone(gone.as_ref());
+    fn bury(&self, id: &ObjectId, uid: Option<String>) {
+        if let Some(uid) = &uid {
+            self.0.memory.forget_claim(uid);
         }
+        self.0.claims.bury(&id.name, uid);
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        let gone = self.0.claims.get(&id.name);
         self.0.claims.remove(&id.name);
         self.0.state().apply(Change::ClaimGone(id.name.clone()));
+        if let Some(gone) = gone {
+            self.0.report.gone(gone.as_ref());
+            self.wake_static_pool(&gone);
+        }
         self.0.provision.notify_one();
     }
 
@@ -226,6 +291,16 @@ impl Follower for Claims<'_> {
         self.0.claims.retain(&names);
         self.0.state().apply(Change::Listed(Source::Claims, names));
         self.0.provision.notify_one();
+    }
+}
+
+impl Claims<'_> {
+    /// A pool with a fixed number of nodes counts them again.
+    fn wake_static_pool(&self, claim: &NodeClaim) {
+        if let Some(pool) = claim.labels().get(published::labels::NODEPOOL) {
+            self.0.queues.static_up.add(pool);
+            self.0.queues.static_down.add(pool);
+        }
     }
 }
 
@@ -238,9 +313,13 @@ impl Follower for Pools<'_> {
         let class = &pool.spec.template.spec.node_class_ref;
         if self.0.provider.supports(&class.group, &class.kind) {
             let pool = self.0.note_pool(pool);
-            self.0.queues.pools.add(pool.name_any());
+            self.0.queues.wake_pool(&pool.name_any());
             self.0.provision.notify_one();
         }
+    }
+
+    fn bury(&self, id: &ObjectId, uid: Option<String>) {
+        self.0.pools.bury(&id.name, uid);
     }
 
     fn gone(&self, id: &ObjectId) {
@@ -297,6 +376,83 @@ impl Follower for Namespaces<'_> {
     fn listed(&self, ids: BTreeSet<ObjectId>) {
         self.0.state().apply(Change::Listed(Source::Namespaces, names(ids)));
         self.0.provision.notify_one();
+    }
+}
+
+struct Budgets<'a>(&'a Context);
+
+impl Follower for Budgets<'_> {
+    type Object = PodDisruptionBudget;
+
+    fn applied(&self, budget: PodDisruptionBudget) {
+        let converted = convert::pdb(&budget);
+        self.0.report.problems(&converted.problems);
+        let (namespace, allowed) = (converted.view.id.namespace.clone(), converted.view.disruptions_allowed);
+        self.0.state().apply(Change::Pdb(Arc::new(converted.view)));
+        // Whoever was refused before need not wait for the end of a pause (Y10).
+        if allowed > 0 {
+            let asked = self.0.memory.asked_in(&namespace);
+            self.0.queues.evictions.add_all(asked.iter().map(eviction::name_of));
+        }
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.state().apply(Change::PdbGone(id.clone()));
+        let asked = self.0.memory.asked_in(&id.namespace);
+        self.0.queues.evictions.add_all(asked.iter().map(eviction::name_of));
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        self.0.state().apply(Change::Listed(Source::Pdbs, ids.iter().map(ToString::to_string).collect()));
+    }
+}
+
+/// Clusters without dynamic resources do not have the kind.
+async fn follow_slices(ctx: &Context) {
+    if ctx.features.dynamic_resources {
+        follow(ctx, Api::all(ctx.client.clone()), Slices(ctx)).await;
+    }
+}
+
+struct Slices<'a>(&'a Context);
+
+impl Slices<'_> {
+    fn wake(&self, node: &str) {
+        let node = self.0.nodes.get(node);
+        let provider_id = node.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
+        Nodes(self.0).wake_claims(provider_id);
+    }
+}
+
+impl Follower for Slices<'_> {
+    type Object = ResourceSlice;
+
+    /// Slices for the whole cluster say nothing about a node (LIF-29).
+    fn applied(&self, slice: ResourceSlice) {
+        let owners = slice.owner_references().iter();
+        let owner = owners.filter(|owner| owner.kind == "Node").map(|owner| owner.name.clone()).next();
+        let node = slice.spec.node_name.clone().filter(|name| !name.is_empty()).or(owner);
+        let pool = &slice.spec.pool;
+        let view = SliceView {
+            driver: slice.spec.driver.clone(),
+            pool: pool.name.clone(),
+            generation: pool.generation,
+            slices_in_pool: pool.resource_slice_count,
+        };
+        self.0.memory.note_slice(&slice.name_any(), node.clone(), view);
+        if let Some(node) = node {
+            self.wake(&node);
+        }
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        if let Some(node) = self.0.memory.forget_slice(&id.name) {
+            self.wake(&node);
+        }
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        self.0.memory.retain_slices(&names(ids));
     }
 }
 
@@ -398,7 +554,9 @@ async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             }
         }
         // There are few pools and fewer changes of classes: looking at all is cheap.
-        ctx.queues.pools.add_all(ctx.pools.all().iter().map(|pool| pool.name_any()));
+        for pool in &ctx.pools.all() {
+            ctx.queues.wake_pool(&pool.name_any());
+        }
     }
 }
 

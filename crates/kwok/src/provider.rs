@@ -157,6 +157,12 @@ impl CloudProvider for KwokProvider {
         living.as_ref().map(instance).ok_or_else(not_found)
     }
 
+    /// The name follows from the claim, so the node is found without the claim knowing it.
+    async fn find(&self, claim: &ClaimView) -> Result<Option<Instance>, CallError> {
+        let node = self.nodes().get_opt(&node_name(claim)).await.map_err(|error| CallError::new("get Node", error))?;
+        Ok(node.as_ref().map(instance))
+    }
+
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
         let nodes = self.nodes().list(&ListParams::default()).await.map_err(|e| CallError::new("list Nodes", e))?;
         Ok(nodes.iter().map(instance).filter(|known| known.provider_id.starts_with(PROVIDER_PREFIX)).collect())

@@ -1,5 +1,7 @@
 //! Whether a registered node is ready for everything it was launched for.
 
+use std::collections::BTreeMap;
+
 use karpenter_model::claim::ClaimView;
 use karpenter_model::node::NodeView;
 use karpenter_model::taints::Taint;
@@ -7,8 +9,8 @@ use karpenter_model::taints::Taint;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Initialization {
     Done,
-    /// Not registered, so there is nothing to look at.
-    NotRegistered,
+    /// Not registered, or rebooting, so there is nothing to look at (V15-67).
+    NotConcerned,
     NotYet(NotInitialized),
     /// Label the node, then the claim is initialized.
     Initialize {
@@ -24,6 +26,7 @@ pub enum NotInitialized {
     StartupTaint(Taint),
     EphemeralTaint(Taint),
     ResourceNotRegistered(String),
+    DriverNotPublished(String),
 }
 
 impl NotInitialized {
@@ -34,6 +37,7 @@ impl NotInitialized {
             Self::StartupTaint(_) => "StartupTaintsExist",
             Self::EphemeralTaint(_) => "KnownEphemeralTaintsExist",
             Self::ResourceNotRegistered(_) => "ResourceNotRegistered",
+            Self::DriverNotPublished(_) => "DRADriverPoolsNotPublished",
         }
     }
 
@@ -45,19 +49,42 @@ impl NotInitialized {
             Self::StartupTaint(taint) => format!("StartupTaint \"{taint}\" still exists"),
             Self::EphemeralTaint(taint) => format!("KnownEphemeralTaint \"{taint}\" still exists"),
             Self::ResourceNotRegistered(name) => format!("Resource \"{name}\" was requested but not registered"),
+            Self::DriverNotPublished(driver) => {
+                format!("DRA driver \"{driver}\" has not published a complete resource pool")
+            }
         }
     }
 }
 
-pub fn initialization(claim: &ClaimView, nodes: &[&NodeView]) -> Initialization {
+/// One ResourceSlice of a node: a part of a pool of devices.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SliceView {
+    pub driver: String,
+    pub pool: String,
+    pub generation: i64,
+    /// How many slices the pool has at this generation, by its own word.
+    pub slices_in_pool: i64,
+}
+
+/// The slices that a node publishes; `None` where dynamic resources are not looked at at all (LC-32).
+pub type Slices<'a> = Option<&'a [SliceView]>;
+
+/// The annotation in which the claim says which drivers it needs (LIF-29).
+const REQUESTED_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+
+pub fn initialization(claim: &ClaimView, nodes: &[&NodeView], slices: Slices<'_>) -> Initialization {
     if claim.initialized.is_true() {
         return Initialization::Done;
     }
-    if !claim.registered.is_true() {
-        return Initialization::NotRegistered;
+    if !claim.registered.is_true() || claim.rebooting {
+        return Initialization::NotConcerned;
     }
     let [node] = nodes else { return Initialization::NotYet(NotInitialized::NodeNotFound) };
-    match first_obstacle(claim, node) {
+    let obstacle = first_obstacle(claim, node).or_else(|| {
+        let missing = missing_driver(claim, slices?)?;
+        Some(NotInitialized::DriverNotPublished(missing))
+    });
+    match obstacle {
         Some(obstacle) => Initialization::NotYet(obstacle),
         None => Initialization::Initialize { node: node.name.clone() },
     }
@@ -79,4 +106,26 @@ fn first_obstacle(claim: &ClaimView, node: &NodeView) -> Option<NotInitialized> 
         .iter()
         .find(|(name, amount)| !amount.is_zero() && node.allocatable.amount(name).is_zero())
         .map(|(name, _)| NotInitialized::ResourceNotRegistered(name.to_owned()))
+}
+
+/// The first driver that has no complete pool on the node (LIF-29).
+fn missing_driver(claim: &ClaimView, slices: &[SliceView]) -> Option<String> {
+    let requested = claim.annotations.get(REQUESTED_DRIVERS)?;
+    let mut drivers = requested.split(',').map(str::trim).filter(|driver| !driver.is_empty());
+    drivers.find(|driver| !has_complete_pool(driver, slices)).map(ToOwned::to_owned)
+}
+
+fn has_complete_pool(driver: &str, slices: &[SliceView]) -> bool {
+    let mut pools: BTreeMap<&str, Vec<&SliceView>> = BTreeMap::new();
+    for slice in slices.iter().filter(|slice| slice.driver == driver) {
+        pools.entry(&slice.pool).or_default().push(slice);
+    }
+    pools.values().any(|pool| is_complete(pool))
+}
+
+fn is_complete(pool: &[&SliceView]) -> bool {
+    let Some(newest) = pool.iter().map(|slice| slice.generation).max() else { return false };
+    let current: Vec<_> = pool.iter().filter(|slice| slice.generation == newest).collect();
+    let published = i64::try_from(current.len()).unwrap_or(i64::MAX);
+    published > 0 && current.iter().all(|slice| slice.slices_in_pool == published)
 }

@@ -18,3 +18,15 @@ pub fn launch(claim: &ClaimView) -> Launch {
         (true, Status::True | Status::False) => Launch::Done,
     }
 }
+
+/// Errors of a cloud can be pages long; conditions and events are for people (V15-110).
+const LONGEST_MESSAGE: usize = 1024;
+
+/// The text, or as much of it as fits with an ellipsis, never ending within a character.
+pub fn clipped(text: &str) -> String {
+    if text.len() <= LONGEST_MESSAGE {
+        return text.to_owned();
+    }
+    let end = (0..=LONGEST_MESSAGE - 3).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}...", &text[..end])
+}

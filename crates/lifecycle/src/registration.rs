@@ -2,30 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::claim::{ClaimView, Status};
+use karpenter_model::claim::ClaimView;
 use karpenter_model::labels;
 use karpenter_model::node::NodeView;
 use karpenter_model::taints::{self, Taint};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
-    /// Registered already, or failed for good.
     Done,
     NotYet(NotRegistered),
-    /// Write this to the node, then the claim is registered.
-    Register(RegisteredNode),
+    /// Write this to the node; then, if nobody objects, the claim is registered.
+    Write(SyncedNode),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRegistered {
     NodeNotFound,
-    /// Several nodes share the provider ID. Final.
+    /// Several nodes share the provider ID. Looked at again when their number changes (Y7).
     MultipleNodes,
 }
 
-/// What a node looks like once it is registered (LIF-23, LIF-25).
+/// What the provider's hooks say about the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hooks {
+    Satisfied,
+    /// The node gets everything but the permission to run pods (LIF-24).
+    Pending,
+}
+
+/// What a node looks like once it has what its claim says (LIF-23, LIF-25).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegisteredNode {
+pub struct SyncedNode {
     pub name: String,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -34,24 +41,24 @@ pub struct RegisteredNode {
     pub guard_was_missing: bool,
 }
 
-pub fn registration(claim: &ClaimView, nodes: &[&NodeView]) -> Registration {
-    if claim.registered.status != Status::Unknown {
+/// LIF-20 to LIF-26.
+pub fn registration(claim: &ClaimView, nodes: &[&NodeView], hooks: Hooks) -> Registration {
+    if claim.registered.is_true() {
         return Registration::Done;
     }
     match nodes {
         _ if claim.provider_id.is_none() => Registration::NotYet(NotRegistered::NodeNotFound),
         [] => Registration::NotYet(NotRegistered::NodeNotFound),
-        [node] => Registration::Register(registered_node(claim, node)),
+        [node] => Registration::Write(synced_node(claim, node, hooks)),
         _ => Registration::NotYet(NotRegistered::MultipleNodes),
     }
 }
 
-fn registered_node(claim: &ClaimView, node: &NodeView) -> RegisteredNode {
+fn synced_node(claim: &ClaimView, node: &NodeView, hooks: Hooks) -> SyncedNode {
     let guard = Taint::unregistered();
     let has_guard = node.taints.iter().any(|taint| taint.is_same(&guard));
     let mut labels = node.labels.clone();
     labels.extend(claim.labels.clone());
-    labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
     let mut annotations = node.annotations.clone();
     annotations.extend(claim.annotations.clone());
     let mut node_taints = node.taints.clone();
@@ -59,8 +66,11 @@ fn registered_node(claim: &ClaimView, node: &NodeView) -> RegisteredNode {
         taints::merge(&mut node_taints, &claim.taints);
         taints::merge(&mut node_taints, &claim.startup_taints);
     }
-    node_taints.retain(|taint| !taint.is_same(&guard));
-    RegisteredNode {
+    if hooks == Hooks::Satisfied {
+        labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+        node_taints.retain(|taint| !taint.is_same(&guard));
+    }
+    SyncedNode {
         name: node.name.clone(),
         labels,
         annotations,

@@ -70,6 +70,29 @@ impl PoolView {
     }
 }
 
+/// How many claims a pool has, by what becomes of them (SCH-240).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClaimCounts {
+    /// Not being deleted, the pending ones left out.
+    pub active: u64,
+    pub deleting: u64,
+    /// About to be replaced by a disruption command, which brings the replacement along.
+    pub pending: u64,
+    /// Granted but not created yet.
+    pub reserved: u64,
+}
+
+impl ClaimCounts {
+    fn all(self) -> u64 {
+        self.active.saturating_add(self.deleting).saturating_add(self.pending).saturating_add(self.reserved)
+    }
+
+    /// How many of `wanted` the limit allows (LIF-109).
+    pub fn grant(self, wanted: u64, limit: Option<u64>) -> u64 {
+        limit.map_or(wanted, |limit| wanted.min(limit.saturating_sub(self.all())))
+    }
+}
+
 /// Heavier pools first, equal weights by name, later in the alphabet first (API-52).
 pub fn by_precedence(a: &PoolView, b: &PoolView) -> std::cmp::Ordering {
     b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
-use karpenter_controllers::{Batching, Context, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences};
+use karpenter_controllers::{
+    Batching, Context, Features, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences,
+};
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
 use karpenter_platform::SystemClock;
@@ -37,6 +39,11 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
             Observability::Off
         } else {
             Observability::On
+        },
+        features: Features {
+            static_capacity: settings.feature_gates.static_capacity,
+            dynamic_resources: !settings.ignore_dra_requests,
+            ..Features::default()
         },
     };
     let context = Arc::new(Context::new(client, Arc::new(provider), Arc::new(SystemClock), options));

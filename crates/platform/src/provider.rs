@@ -211,6 +211,13 @@ pub trait CloudProvider: Debug + Send + Sync {
 
     async fn get(&self, provider_id: &str) -> Result<Instance, InstanceError>;
 
+    /// The instance that was launched for a claim which does not know it, because whoever launched it ended before writing
+    /// it down. A provider that cannot tell leaves it to garbage collection.
+    async fn find(&self, claim: &ClaimView) -> Result<Option<Instance>, CallError> {
+        let _ = claim;
+        Ok(None)
+    }
+
     /// Every instance of this cluster.
     async fn list(&self) -> Result<Vec<Instance>, CallError>;
 

@@ -262,6 +262,7 @@ impl World {
             planning: PlanningOptions::default(),
             workers: 100,
             observability: karpenter_controllers::Observability::On,
+            features: karpenter_controllers::Features::default(),
         };
         let client = self.client_of("autoscaler");
         let context = Arc::new(Context::new(client, self.cloud.clone(), self.clock.clone(), options));

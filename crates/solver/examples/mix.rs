@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use jiff::Timestamp;
 use karpenter_model::budget::Budgets;
 use karpenter_model::duration::NillableDuration;
+use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::PodView;
 use karpenter_model::pool::{NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
@@ -126,15 +126,7 @@ const MEMORIES: [i64; 6] = [100, 256, 512, 1024, 2048, 4096];
 fn pod(number: usize, label: (&str, &str), (cpu, memory): (i64, i64), scheduling: PodScheduling) -> PodView {
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     PodView {
-        id: PodId { namespace: "default".into(), name: format!("pod-{number:07}") },
         uid: format!("{:016x}-{:04x}", mixed, number & 0xffff),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        phase: PodPhase::Pending,
-        owner: PodOwner::Other,
-        daemon_set: None,
-        node_name: None,
-        nominated_node_name: None,
         unschedulable: true,
         requests: Resources::new()
             .with("cpu", Quantity::milli(cpu))
@@ -142,11 +134,7 @@ fn pod(number: usize, label: (&str, &str), (cpu, memory): (i64, i64), scheduling
             .with("pods", Quantity::units(1)),
         labels: BTreeMap::from([(label.0.to_owned(), label.1.to_owned())]),
         scheduling,
-        critical: false,
-        termination_grace_seconds: None,
-        unplannable: None,
-        controller: None,
-        volume_claims: vec![],
+        ..example::pod(&format!("pod-{number:07}"))
     }
 }
 

@@ -9,16 +9,25 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::node::NodeView;
+use karpenter_model::pdb::PdbView;
 use karpenter_model::pod::{DaemonView, PodId, PodView};
 use karpenter_model::pool::{self, PoolView};
-use karpenter_model::resources::Resources;
-use karpenter_model::snapshot::ExistingNode;
 use karpenter_model::volumes::UnsupportedVolumes;
 
 mod default_spread;
+mod entries;
+mod expectations;
+mod intake;
+mod ledger;
+mod usage;
 mod volumes;
 pub use default_spread::{DefaultConstraints, WorkloadChange, Workloads};
+pub use expectations::Expectations;
+pub use intake::{Intake, intake};
 pub use volumes::{VolumeChange, VolumeError, Volumes};
+
+use self::ledger::Ledger;
+use self::usage::Usage;
 
 /// The kinds whose first complete list has to be in before anything is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +38,7 @@ pub enum Source {
     Pools,
     Daemons,
     Namespaces,
+    Pdbs,
     VolumeClaims,
     Volumes,
     StorageClasses,
@@ -37,13 +47,14 @@ pub enum Source {
 }
 
 impl Source {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Pods,
         Self::Nodes,
         Self::Claims,
         Self::Pools,
         Self::Daemons,
         Self::Namespaces,
+        Self::Pdbs,
         Self::VolumeClaims,
         Self::Volumes,
         Self::StorageClasses,
@@ -66,6 +77,8 @@ pub enum Change {
     DaemonGone(PodId),
     Namespace(String, BTreeMap<String, String>),
     NamespaceGone(String),
+    Pdb(Arc<PdbView>),
+    PdbGone(PodId),
     Volume(VolumeChange),
     Workload(WorkloadChange),
     /// The complete list of one kind has been applied; `known` are the names on it, whatever else was known is gone.
@@ -93,6 +106,16 @@ pub struct ClusterState {
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     nominations: BTreeMap<String, Timestamp>,
     listed: BTreeSet<Source>,
+    pdbs: BTreeMap<PodId, Arc<PdbView>>,
+    /// Where pods are expected.
+    pub expectations: Expectations,
+    ledger: Ledger,
+    usage: Usage,
+    /// Claims that a disruption command has chosen, by name.
+    marked: BTreeSet<String>,
+    /// Virtual pods of capacity buffers, by node.
+    buffer_pods: BTreeMap<String, u32>,
+    world: u64,
 }
 
 /// Why nothing may be decided yet (SCH-241).
@@ -107,45 +130,49 @@ impl ClusterState {
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::Pod(pod) => self.apply_pod(&pod),
-            Change::PodGone(id) => self.remove_pod(&id),
-            Change::Node(node) => {
-                self.nodes.insert(node.name.clone(), node);
+            Change::PodGone(id) => {
+                self.remove_pod(&id);
+                self.expectations.expect(&id, None);
             }
-            Change::NodeGone(name) => {
-                self.nodes.remove(&name);
-            }
-            Change::Claim(claim) => {
-                self.claims.insert(claim.name.clone(), claim);
-            }
-            Change::ClaimGone(name) => {
-                self.claims.remove(&name);
-                self.nominations.remove(&name);
-            }
+            Change::Node(node) => self.apply_node(&node),
+            Change::NodeGone(name) => self.remove_node(&name),
+            Change::Claim(claim) => self.apply_claim(&claim),
+            Change::ClaimGone(name) => self.remove_claim(&name),
             Change::Pool(pool) => {
-                self.pools.insert(pool.name.clone(), pool);
+                let before = self.pools.insert(pool.name.clone(), pool.clone());
+                self.world += u64::from(before != Some(pool));
             }
-            Change::PoolGone(name) => {
-                self.pools.remove(&name);
-            }
+            Change::PoolGone(name) => self.world += u64::from(self.pools.remove(&name).is_some()),
             Change::Daemon(daemon) => {
-                self.daemons.insert(daemon.id.clone(), daemon);
+                let before = self.daemons.insert(daemon.id.clone(), daemon.clone());
+                self.world += u64::from(before != Some(daemon));
             }
-            Change::DaemonGone(id) => {
-                self.daemons.remove(&id);
-            }
+            Change::DaemonGone(id) => self.world += u64::from(self.daemons.remove(&id).is_some()),
             Change::Namespace(name, labels) => {
-                self.namespaces.insert(name, labels);
+                let before = self.namespaces.insert(name, labels.clone());
+                self.world += u64::from(before != Some(labels));
             }
-            Change::NamespaceGone(name) => {
-                self.namespaces.remove(&name);
+            Change::NamespaceGone(name) => self.world += u64::from(self.namespaces.remove(&name).is_some()),
+            Change::Pdb(budget) => {
+                let before = self.pdbs.insert(budget.id.clone(), budget.clone());
+                self.world += u64::from(before != Some(budget));
             }
+            Change::PdbGone(id) => self.world += u64::from(self.pdbs.remove(&id).is_some()),
             Change::Volume(change) => self.apply_volume(change),
-            Change::Workload(change) => self.workloads.apply(change),
+            Change::Workload(change) => {
+                self.world += 1;
+                self.workloads.apply(change);
+            }
             Change::Listed(source, known) => self.apply_list(source, &known),
         }
     }
 
     fn apply_pod(&mut self, pod: &Arc<PodView>) {
+        match self.pods.get(&pod.id) {
+            Some(known) if known == pod => return,
+            Some(known) if known.uid != pod.uid => self.expectations.expect(&pod.id, None),
+            _ => {}
+        }
         self.remove_pod(&pod.id);
         for claim in volumes::claims(pod) {
             self.pods_by_claim.entry(claim).or_default().insert(pod.id.clone());
@@ -162,6 +189,7 @@ impl ClusterState {
         }
         if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
             self.bound.entry(node.clone()).or_default().insert(pod.id.clone(), view);
+            self.world += 1;
         }
     }
 
@@ -177,6 +205,7 @@ impl ClusterState {
             }
         }
         let Some(node) = pod.node_name.as_ref() else { return };
+        self.world += 1;
         if let Some(bound) = self.bound.get_mut(node) {
             bound.remove(id);
             if bound.is_empty() {
@@ -186,6 +215,7 @@ impl ClusterState {
     }
 
     fn apply_volume(&mut self, change: VolumeChange) {
+        self.world += 1;
         for claim in self.volumes.apply(change) {
             let pods: Vec<PodId> = self.pods_by_claim.get(&claim).into_iter().flatten().cloned().collect();
             for pod in pods.iter().filter_map(|id| self.pods.get(id).cloned()).collect::<Vec<_>>() {
@@ -230,13 +260,25 @@ impl ClusterState {
                     self.pods.keys().filter(|id| !known.contains(&id.to_string())).cloned().collect();
                 for id in &gone {
                     self.remove_pod(id);
+                    self.expectations.expect(id, None);
                 }
             }
-            Source::Nodes => self.nodes.retain(|name, _| known.contains(name)),
-            Source::Claims => self.claims.retain(|name, _| known.contains(name)),
+            Source::Nodes => {
+                let gone: Vec<String> = self.nodes.keys().filter(|name| !known.contains(*name)).cloned().collect();
+                for name in &gone {
+                    self.remove_node(name);
+                }
+            }
+            Source::Claims => {
+                let gone: Vec<String> = self.claims.keys().filter(|name| !known.contains(*name)).cloned().collect();
+                for name in &gone {
+                    self.remove_claim(name);
+                }
+            }
             Source::Pools => self.pools.retain(|name, _| known.contains(name)),
             Source::Daemons => self.daemons.retain(|id, _| known.contains(&id.to_string())),
             Source::Namespaces => self.namespaces.retain(|name, _| known.contains(name)),
+            Source::Pdbs => self.pdbs.retain(|id, _| known.contains(&id.to_string())),
             Source::VolumeClaims
             | Source::Volumes
             | Source::StorageClasses
@@ -248,6 +290,7 @@ impl ClusterState {
             }
         }
         self.listed.insert(source);
+        self.world += 1;
     }
 
     /// `None` when the picture is complete enough to decide on.
@@ -265,6 +308,25 @@ impl ClusterState {
     pub fn pending_pods(&self) -> BTreeMap<PodId, Arc<PodView>> {
         let waiting = self.pods.iter().filter(|(_, pod)| pod.is_provisionable());
         waiting.map(|(id, pod)| (id.clone(), self.planned(self.view(id, pod)))).collect()
+    }
+
+    /// With what its volumes ask for.
+    pub fn pod(&self, id: &PodId) -> Option<Arc<PodView>> {
+        self.pods.get(id).map(|pod| self.view(id, pod).clone())
+    }
+
+    /// Whether the complete list of a kind has been seen.
+    pub fn is_listed(&self, source: Source) -> bool {
+        self.listed.contains(&source)
+    }
+
+    /// Grows whenever something changes that could give a pod a place, or take it.
+    pub fn world(&self) -> u64 {
+        self.world
+    }
+
+    pub fn pdbs(&self) -> impl Iterator<Item = &Arc<PdbView>> {
+        self.pdbs.values()
     }
 
     /// Pods bound to a node and not terminal.
@@ -314,67 +376,19 @@ impl ClusterState {
         self.claims.get(name)
     }
 
-    /// Nodes with a provider ID; none for an empty one (LIF-2).
-    pub fn nodes_by_provider_id(&self, provider_id: &str) -> Vec<Arc<NodeView>> {
-        self.nodes
-            .values()
-            .filter(|node| !provider_id.is_empty() && node.provider_id.as_deref() == Some(provider_id))
-            .cloned()
-            .collect()
+    /// How many virtual pods of buffers each node has; replaces what was known (LC-121).
+    pub fn set_buffer_pods(&mut self, counts: BTreeMap<String, u32>) {
+        self.buffer_pods = counts;
     }
 
-    pub fn claims_by_provider_id(&self, provider_id: &str) -> Vec<Arc<ClaimView>> {
-        self.claims
-            .values()
-            .filter(|claim| !provider_id.is_empty() && claim.provider_id.as_deref() == Some(provider_id))
-            .cloned()
-            .collect()
+    pub fn buffer_pods(&self, node: &str) -> u32 {
+        self.buffer_pods.get(node).copied().unwrap_or_default()
     }
 
-    /// Nodes and claims joined by provider ID, by name (SCH-228). A claim without one is not an entry yet.
-    pub fn nodes(&self) -> Vec<ExistingNode> {
-        let mut entries: BTreeMap<&str, ExistingNode> = BTreeMap::new();
-        for claim in self.claims.values() {
-            if let Some(id) = claim.provider_id.as_deref() {
-                entries.entry(id).or_default().claim = Some(claim.clone());
-            }
-        }
-        for node in self.nodes.values() {
-            // An unmanaged node without a provider ID goes by its name.
-            let entry = entries.entry(node.provider_id.as_deref().unwrap_or(&node.name)).or_default();
-            entry.requested = self.requested_on(&node.name);
-            entry.pods = self.pods_on(&node.name);
-            entry.volume_limits = self.volumes.limits(&node.name);
-            entry.node = Some(node.clone());
-        }
-        let mut nodes: Vec<ExistingNode> = entries.into_values().collect();
-        for entry in &mut nodes {
-            entry.nominated_until = entry.claim.as_ref().and_then(|claim| self.nominations.get(&claim.name).copied());
-        }
-        nodes.sort_by(|a, b| a.name().cmp(b.name()));
-        nodes
-    }
-
-    fn requested_on(&self, node: &str) -> Resources {
-        let mut requested = Resources::new();
-        for pod in self.bound.get(node).into_iter().flat_map(BTreeMap::values) {
-            requested.add(&pod.requests);
-        }
-        requested
-    }
-
-    /// Capacity per pool of what is not going away (SCH-239).
-    pub fn usage(&self, pool: &str) -> Resources {
-        let mut usage = Resources::new();
-        for entry in self.nodes().iter().filter(|entry| entry.pool() == Some(pool) && !entry.is_going()) {
-            usage.add(&entry.capacity());
-        }
-        usage
-    }
-
-    /// A claim is expected to receive pods until then (SCH-24); a later nomination replaces an earlier one.
-    pub fn nominate(&mut self, claim: &str, until: Timestamp) {
-        self.nominations.insert(claim.to_owned(), until);
+    /// A claim, or a node that has none, is expected to receive pods until then (SCH-24); a later nomination replaces an
+    /// earlier one.
+    pub fn nominate(&mut self, name: &str, until: Timestamp) {
+        self.nominations.insert(name.to_owned(), until);
     }
 }
 

@@ -1,3 +1,5 @@
+mod entries;
+
 use std::collections::BTreeMap;
 
 use karpenter_model::example;
@@ -5,6 +7,7 @@ use karpenter_model::labels;
 use karpenter_model::pod::PodPhase;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
+use karpenter_model::resources::Resources;
 use karpenter_model::taints::{Effect, Taint};
 
 use super::*;

@@ -66,6 +66,7 @@ fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
 fn disruption_cost(pod: &Pod) -> i32 {
     let text = annotation(pod, annotations::DISRUPTION_COST).or(annotation(pod, annotations::POD_DELETION_COST));
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
 
 /// The claim of an ephemeral volume is named after pod and volume.
 fn volume_claims(pod: &Pod, spec: &PodSpec) -> Vec<String> {

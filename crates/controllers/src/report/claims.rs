@@ -10,6 +10,7 @@ use karpenter_platform::{CreateError, Instance};
 use tracing::{error, info};
 
 use super::{Report, chain};
+use crate::events::catalogue::Shortfall;
 use crate::events::{Subject, catalogue};
 
 /// Who may stop a node's drain: API-191.
@@ -86,11 +87,35 @@ impl Report {
 
     pub fn timed_out(&self, claim: &ClaimView, timeout: Timeout) {
         info!(nodeclaim = claim.name, ?timeout, "nodeclaim waited too long, deleting it");
-        let reason = match timeout {
-            Timeout::Launch => "launch_timeout",
-            Timeout::Registration => "registration_timeout",
-        };
+        self.count_disrupted(claim, timeout.as_str(), "");
+    }
+
+    /// A claim was deleted although nobody asked for it, and its pods with it (LIF-34).
+    pub fn disrupted(&self, claim: &ClaimView, reason: &str, pods: usize) {
+        info!(nodeclaim = claim.name, reason, pods, "deleting nodeclaim");
         self.count_disrupted(claim, reason, "");
+        let mode = termination_mode(claim.termination_grace_period);
+        let labels = [reason, label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE), "", mode];
+        self.metrics.all.pods_disruption_initiated.add(labels, u64::try_from(pods).unwrap_or(u64::MAX));
+    }
+
+    /// By then the claim's node has to be empty.
+    pub fn claim_grace_period_expiring(&self, claim: &ClaimView, deadline: Timestamp) {
+        self.events.publish(catalogue::termination_grace_period_expiring(&subject(claim), deadline));
+    }
+
+    pub fn failed_consistency_check(&self, claim: &ClaimView, shortfall: &Shortfall<'_>) {
+        error!(nodeclaim = claim.name, ?shortfall, "node has less than its instance type promised");
+        self.events.publish(catalogue::failed_consistency_check(&subject(claim), shortfall));
+    }
+
+    pub fn orphan_terminated(&self, provider_id: &str) {
+        info!(provider_id, "terminated an instance that no nodeclaim asked for");
+    }
+
+    pub fn created_static_claim(&self, name: &str, pool: &str) {
+        info!(nodepool = pool, nodeclaim = name, "created nodeclaim of a static nodepool");
+        self.count_created("provisioned", pool, false);
     }
 
     /// The cloud says that the instance is gone; it was asked to terminate it at that time.

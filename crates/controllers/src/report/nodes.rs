@@ -44,12 +44,26 @@ impl Report {
         self.events.publish(catalogue::evicted(&Subject::pod(&pod.id, &pod.uid), reason));
     }
 
-    pub fn eviction_refused(&self, node: &NodeView, pod: &PodView, code: u16, why: &str) {
-        debug!(node = node.name, pod = %pod.id, why, "eviction was refused, trying again");
+    /// The API answered an eviction with an error.
+    pub fn eviction_failed(&self, code: u16) {
         self.metrics.all.pods_eviction_requests.increment([&code.to_string()]);
-        let obstacle =
-            if code == 429 { DrainObstacle::Budget(&pod.id) } else { DrainObstacle::SeveralBudgets(&pod.id) };
-        self.events.publish(catalogue::failed_draining(&subject(node), &obstacle));
+    }
+
+    /// The pod is deleted ahead of the deadline, whatever protects it (LIF-62).
+    pub fn force_deleting(&self, pod: &PodView, deadline: Timestamp, granted_seconds: u32) {
+        info!(pod = %pod.id, %deadline, granted_seconds, "deleting pod before the deadline of its node");
+        let grace = pod.termination_grace_seconds.unwrap_or_default();
+        let subject = Subject::pod(&pod.id, &pod.uid);
+        self.events.publish(catalogue::disrupted(&subject, deadline, i64::from(granted_seconds), grace));
+    }
+
+    pub fn count_drained(&self, reason: &str) {
+        self.metrics.all.pods_drained.increment([reason]);
+    }
+
+    pub fn awaiting_volumes(&self, node: &NodeView, attachments: &[String]) {
+        debug!(node = node.name, ?attachments, "waiting for volumes to be detached");
+        self.events.publish(catalogue::awaiting_volume_detachment(&subject(node), attachments));
     }
 
     pub fn drained(&self, node: &NodeView) {

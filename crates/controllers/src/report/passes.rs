@@ -80,6 +80,17 @@ impl Report {
         self.not_schedulable(pod, why);
     }
 
+    /// The pod does not want a node of ours: decided, and nobody has to hear of it (SCH-19).
+    pub fn avoids_our_nodes(&self, pod: &PodView) {
+        self.pods.decided(&pod.id, Verdict::Unschedulable, self.clock.now());
+    }
+
+    /// Reserved capacity is there, but not for this pass (SCH-26).
+    pub fn waits_for_reservation(&self, pod: &PodView) {
+        debug!(pod = %pod.id, "pod waits for reserved capacity");
+        self.pods.decided(&pod.id, Verdict::Unschedulable, self.clock.now());
+    }
+
     fn not_schedulable(&self, pod: &PodView, why: &str) {
         debug!(pod = %pod.id, why, "could not plan a node for the pod");
         self.pods.decided(&pod.id, Verdict::Unschedulable, self.clock.now());

@@ -43,6 +43,7 @@ impl Report {
         let result = match outcome {
             Ok(Requeue::OnChange) => "success",
             Ok(Requeue::After(_)) => "requeue_after",
+            Ok(Requeue::Backoff) => "requeue",
             Err(error) => {
                 warn!(controller, name, error = %chain(error.as_ref()), "reconcile failed, trying again");
                 metrics.reconcile_errors.increment([controller]);
@@ -51,6 +52,12 @@ impl Report {
             }
         };
         metrics.reconciles.increment([controller, result]);
+    }
+
+    /// A controller without a queue has made a round in vain.
+    pub fn loop_failed(&self, controller: &str, error: &(dyn std::error::Error + 'static)) {
+        warn!(controller, error = %chain(error), "round failed, trying again");
+        self.metrics.all.reconcile_errors.increment([controller]);
     }
 
     pub fn reconcile_panicked(&self, controller: &str) {

@@ -202,6 +202,13 @@ impl CloudProvider for Cloud {
         Ok(Instance { terminating: record.gone_at.is_some(), ..record.instance.clone() })
     }
 
+    async fn find(&self, claim: &ClaimView) -> Result<Option<Instance>, CallError> {
+        self.call("find")?;
+        let state = self.lock();
+        let own = state.records.values().find(|record| record.claim_uid == claim.uid && record.gone_at.is_none());
+        Ok(own.map(|record| record.instance.clone()))
+    }
+
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
         self.call("list")?;
         // As it was a while ago.

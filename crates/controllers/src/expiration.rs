@@ -1,0 +1,27 @@
+//! Deletes claims that have lived long enough (LIF-73 … LIF-75).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_lifecycle::{Expiration, expiration};
+
+use crate::context::Context;
+use crate::nodeclaim_lifecycle::view;
+use crate::patch::delete_if_present;
+use crate::queue::{ReconcileError, Requeue};
+
+pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
+    let Some(claim) = ctx.claims.get(&name) else { return Ok(Requeue::OnChange) };
+    let now = ctx.clock.now();
+    let seen = view(&ctx, &claim);
+    match expiration(&seen, now) {
+        Expiration::Never => Ok(Requeue::OnChange),
+        Expiration::At(at) => Ok(Requeue::After(at.duration_since(now).try_into().unwrap_or(Duration::ZERO))),
+        Expiration::Due => {
+            let pods = ctx.reschedulable_pods(&seen);
+            delete_if_present(&ctx.claims_api(), claim.as_ref()).await?;
+            ctx.report.disrupted(&seen, "expired", pods);
+            Ok(Requeue::OnChange)
+        }
+    }
+}
