@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build test campaign bench bench-instructions bench-build lint fmt gen control-plane clean cargo
+.PHONY: help build test campaign bench bench-instructions bench-build lint fmt gen control-plane helm clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ build: cargo ## release builds of karpenter and karpenter-controller
 	@echo 'built $(CARGO_TARGET_DIR)/release/karpenter and $(CARGO_TARGET_DIR)/release/karpenter-controller'
 
 # Fast to slow. All tests run, also after a failure, and print their results as cargo does.
-test: lint control-plane ## format, clippy, tidy, then unit, doc and control plane tests
+test: lint control-plane helm ## format, clippy, tidy, then unit, doc and control plane tests
 	$(CARGO) test --workspace --no-fail-fast
 
 # A failure prints its seed and its smallest case; both belong in a test.
@@ -46,6 +46,9 @@ fmt: cargo ## format the code
 
 gen: cargo ## write the generated files again
 	$(CARGO) xtask gen
+
+helm: ## Helm 3 and 4, which charts are tested with (fetched once, then a no-op)
+	@tools/helm.sh
 
 control-plane: ## etcd, kube-apiserver and the rest that tests run on (built once, then a no-op)
 	@tools/control-plane.sh

@@ -1,6 +1,8 @@
 //! `cargo xtask gen [--check]`: files that are written from Rust definitions. With `--check` nothing is written and every
 //! file that differs is listed.
 
+mod chart;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,9 @@ const CHART: &str = "charts/karpenter-crd";
 /// Writes the generated files, or, with `check`, fails with the list of those that are not up to date.
 pub(crate) fn run(check: bool) -> Result<()> {
     let root = repository_root()?;
-    let wanted = generated()?;
+    let mut wanted = generated()?;
+    let strays = strays(&root, &wanted)?;
+    wanted.extend(chart::generated(&root)?);
     let mut differing = Vec::new();
     for (path, text) in &wanted {
         // A missing or unreadable file differs from what it should be, whatever the reason.
@@ -25,7 +29,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
             }
         }
     }
-    for path in strays(&root, &wanted)? {
+    for path in strays {
         differing.push(format!("{} is no longer generated", path.display()));
         if !check {
             fs::remove_file(root.join(&path)).with_context(|| format!("cannot remove {}", path.display()))?;

@@ -1,20 +1,243 @@
-//! JSON lines on standard output.
+//! Log lines: one JSON object each, with the keys that existing log pipelines read (API-305).
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
 use karpenter_api::settings::LogLevel;
+use karpenter_platform::{Clock, SystemClock};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-pub(crate) fn start(level: LogLevel) {
-    let level = match level {
+pub(crate) const COMMIT: &str = match option_env!("KARPENTER_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
+/// Logs go to these places from now on: `stdout`, `stderr` or files.
+pub(crate) fn start(level: LogLevel, paths: &[String]) -> Result<()> {
+    let filter = match level {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Error => LevelFilter::ERROR,
     };
     // Only what we say ourselves: the libraries below us log every request at debug level.
     let filter = tracing_subscriber::filter::Targets::new()
-        .with_target("karpenter", level)
-        .with_default(level.min(LevelFilter::WARN));
-    let lines = tracing_subscriber::fmt::layer().json().flatten_event(true).with_span_list(false);
+        .with_target("karpenter", filter)
+        // It logs the errors that it also returns.
+        .with_target("kube_client", LevelFilter::OFF)
+        .with_default(filter.min(LevelFilter::WARN));
+    let outputs = paths.iter().map(|path| Output::open(path)).collect::<Result<Vec<_>>>()?;
+    let lines = Lines { outputs: Mutex::new(outputs), sampler: Mutex::default(), callers: level == LogLevel::Debug };
     tracing_subscriber::registry().with(filter).with(lines).init();
+    Ok(())
+}
+
+#[derive(Debug)]
+enum Output {
+    Stdout,
+    Stderr,
+    File(File),
+}
+
+impl Output {
+    fn open(path: &str) -> Result<Self> {
+        match path {
+            "stdout" => Ok(Self::Stdout),
+            "stderr" => Ok(Self::Stderr),
+            path => {
+                let file = OpenOptions::new().create(true).append(true).open(path);
+                file.map(Self::File).with_context(|| format!("--log-output-paths: cannot write to {path}"))
+            }
+        }
+    }
+
+    /// There is nobody left to tell when logs cannot be written.
+    fn write(&mut self, line: &str) {
+        let _ = match self {
+            Self::Stdout => std::io::stdout().lock().write_all(line.as_bytes()),
+            Self::Stderr => std::io::stderr().lock().write_all(line.as_bytes()),
+            Self::File(file) => file.write_all(line.as_bytes()),
+        };
+    }
+}
+
+/// The first hundred of one message in a second, then every hundredth.
+#[derive(Debug, Default)]
+struct Sampler {
+    second: i64,
+    counts: BTreeMap<(&'static str, String), u64>,
+}
+
+impl Sampler {
+    fn wants(&mut self, now: Timestamp, level: Level, message: &str) -> bool {
+        if self.second != now.as_second() {
+            self.second = now.as_second();
+            self.counts.clear();
+        }
+        let count = self.counts.entry((level.as_str(), message.to_owned())).or_default();
+        *count += 1;
+        *count <= 100 || count.is_multiple_of(100)
+    }
+}
+
+/// Fields in the order in which they were given; the values are JSON.
+#[derive(Debug, Default, Clone)]
+struct Fields {
+    message: String,
+    others: Vec<(String, String)>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: &serde_json::Value) {
+        self.others.push((field.name().to_owned(), value.to_string()));
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.message);
+        } else {
+            self.put(field, &value.into());
+        }
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, &value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, &value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, &value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, &value.into());
+    }
+}
+
+#[derive(Debug)]
+struct Lines {
+    outputs: Mutex<Vec<Output>>,
+    sampler: Mutex<Sampler>,
+    /// Whether lines say where in the code they come from.
+    callers: bool,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let (level, now) = (*event.metadata().level(), SystemClock.now());
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        if !self.sampler.lock().unwrap_or_else(PoisonError::into_inner).wants(now, level, &fields.message) {
+            return;
+        }
+        let spans = context.event_scope(event).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root);
+        let around: Vec<(String, String)> = spans
+            .filter_map(|span| span.extensions().get::<Fields>().map(|fields| fields.others.clone()))
+            .flatten()
+            .collect();
+        let caller =
+            self.callers.then(|| (event.metadata().file().unwrap_or_default(), event.metadata().line().unwrap_or(0)));
+        let line = line(level, now, caller, &fields, &around);
+        for output in self.outputs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            output.write(&line);
+        }
+    }
+}
+
+/// What the line itself says comes first; what its spans say is added unless it is said already.
+fn line(
+    level: Level,
+    now: Timestamp,
+    caller: Option<(&str, u32)>,
+    fields: &Fields,
+    around: &[(String, String)],
+) -> String {
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let mut out = format!("{{\"level\":\"{level}\",\"time\":\"{}\",\"logger\":\"controller\"", time(now));
+    // Writing to a string cannot fail.
+    if let Some((file, number)) = caller {
+        let _ = write!(out, ",\"caller\":{}", text(&format!("{file}:{number}")));
+    }
+    let _ = write!(out, ",\"message\":{},\"commit\":{}", text(&fields.message), text(COMMIT));
+    let mut said = vec!["level", "time", "logger", "caller", "message", "commit"];
+    for (name, value) in fields.others.iter().chain(around) {
+        if !said.contains(&name.as_str()) {
+            said.push(name);
+            let _ = write!(out, ",{}:{value}", text(name));
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// ISO 8601 with milliseconds.
+fn time(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(message: &str, others: &[(&str, &str)]) -> Fields {
+        let others = others.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Fields { message: message.to_owned(), others }
+    }
+
+    /// API-305: keys and their forms; the caller only when asked for.
+    #[test]
+    fn a_line_is_one_object() {
+        let now: Timestamp = "2026-01-02T03:04:05.678901Z".parse().unwrap();
+        let said = fields("launched \"x\"\n", &[("nodeclaim", "\"c1\""), ("price", "0.5")]);
+        let around =
+            [("controller".to_owned(), "\"nodeclaim.lifecycle\"".to_owned()), ("price".to_owned(), "1".to_owned())];
+        let line = line(Level::INFO, now, None, &said, &around);
+        let want = r#"{"level":"INFO","time":"2026-01-02T03:04:05.678Z","logger":"controller","message":"launched \"x\"\n","commit":"unknown","nodeclaim":"c1","price":0.5,"controller":"nodeclaim.lifecycle"}"#;
+        assert_eq!(line.trim_end(), want.replace("unknown", COMMIT));
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["controller"], "nodeclaim.lifecycle");
+        let debug = super::line(Level::DEBUG, now, Some(("src/x.rs", 7)), &said, &[]);
+        assert!(debug.contains(r#""level":"DEBUG""#) && debug.contains(r#""caller":"src/x.rs:7""#), "{debug}");
+    }
+
+    /// API-305: the first hundred of a message per second, then every hundredth.
+    #[test]
+    fn floods_are_thinned_out() {
+        let mut sampler = Sampler::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let written = |sampler: &mut Sampler, second, count: usize| {
+            (0..count).filter(|_| sampler.wants(at(second), Level::INFO, "again")).count()
+        };
+        assert_eq!(written(&mut sampler, 1, 1000), 109);
+        assert!(sampler.wants(at(1), Level::INFO, "another"));
+        assert!(sampler.wants(at(1), Level::ERROR, "again"));
+        assert_eq!(written(&mut sampler, 2, 50), 50, "a new second");
+    }
 }

@@ -1,6 +1,10 @@
 //! `karpenter-controller`: reads settings, wires provider and controllers together, runs until told to stop.
 
+mod client;
+mod endpoints;
 mod logging;
+mod process;
+mod start;
 mod wiring;
 
 use std::process::ExitCode;
@@ -27,7 +31,10 @@ fn main() -> ExitCode {
 }
 
 fn run(settings: settings::Settings) -> ExitCode {
-    logging::start(settings.log_level);
+    if let Err(error) = logging::start(settings.log_level, &settings.log_output_paths) {
+        complain(&format!("{error:#}"));
+        return ExitCode::from(2);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -35,7 +42,10 @@ fn run(settings: settings::Settings) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(wiring::run(settings)) {
+    let ended = runtime.block_on(wiring::run(settings));
+    // Nobody waits for a request that hangs.
+    runtime.shutdown_background();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the controller ended");

@@ -1,4 +1,4 @@
-//! Which provider, which client, which controllers.
+//! Which provider, which client, which controllers, and who of the replicas runs them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,33 +7,127 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
+use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
     Batching, Context, Features, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences,
 };
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
-use karpenter_platform::SystemClock;
+use karpenter_platform::{Clock, CloudProvider as _, SystemClock};
+use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs until a signal comes.
-pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let client = kube::Client::try_default()
-        .await
-        .context("no cluster to work on: run in a cluster, or point KUBECONFIG at one")?;
-    let version = client.apiserver_version().await.context("the API server does not answer")?;
-    tracing::info!(kubernetes = %version.git_version, provider = ?settings.cloud_provider, "starting");
+use crate::client::{self, LateMetrics, Rules};
+use crate::endpoints::{self, Health};
+use crate::process::Process;
+use crate::start;
 
+/// Longer than any answer of a healthy API server, shorter than the patience of whoever looks at a pod that does not start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs until a signal comes or the lease is lost.
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let metrics_port = endpoints::listen("metrics-port", settings.metrics_port).await?;
+    let probe_port = endpoints::listen("health-probe-port", settings.health_probe_port).await?;
+    let config = client::config().await?;
+    let lease = LeaseName {
+        namespace: Some(settings.leader_election_namespace.clone())
+            .filter(|namespace| !namespace.is_empty())
+            .unwrap_or_else(|| config.default_namespace.clone()),
+        name: settings.leader_election_name.clone(),
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    // Neither limited nor fenced: for the lease, for probes, and for what is asked before there is anything to do.
+    let own = Client::try_from(config.clone()).context("the client cannot be set up")?;
+    let url = config.cluster_url.to_string();
+    let election = (!settings.disable_leader_election)
+        .then(|| Election::new(own.clone(), lease.clone(), identity(), clock.clone()));
+    let acting = election.as_ref().map_or_else(Fence::open, Election::fence);
+    let late = LateMetrics::default();
+    let rules = Rules {
+        per_second: settings.kube_client_qps,
+        burst: settings.kube_client_burst,
+        fence: acting.clone(),
+        metrics: late.clone(),
+    };
+    let context = context(rules.client(config)?, clock, &settings)?;
+    check_cluster(&own, &url, &context, &settings, &lease).await?;
+    let metrics = context.report.metrics.clone();
+    metrics.add_collector(Arc::new(Process(Arc::downgrade(&metrics))));
+    // Set once, here.
+    let _ = late.set(metrics.clone());
+    endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
+    endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
+
+    let work = Box::pin(karpenter_controllers::run(context));
+    let ended = match election {
+        Some(election) => election.metrics(metrics).lead(work, told_to_stop()?).await,
+        None => alone(work, told_to_stop()?).await,
+    };
+    match ended {
+        Ended::Stopped => {
+            tracing::info!("told to stop");
+            Ok(())
+        }
+        Ended::Lost => bail!("lost the lease, another replica takes over"),
+        Ended::Done(()) => bail!("the controllers ended by themselves"),
+    }
+}
+
+async fn alone(work: impl Future<Output = ()>, stop: impl Future<Output = ()>) -> Ended<()> {
+    tokio::select! {
+        biased;
+        () = stop => Ended::Stopped,
+        () = work => Ended::Done(()),
+    }
+}
+
+fn told_to_stop() -> Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    Ok(async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Says everything that is wrong with the cluster before anything is done in it.
+async fn check_cluster(
+    client: &Client,
+    url: &str,
+    context: &Context,
+    settings: &Settings,
+    lease: &LeaseName,
+) -> Result<()> {
+    let version = tokio::time::timeout(PATIENCE, client.apiserver_version())
+        .await
+        .with_context(|| format!("the API server at {url} does not answer"))?
+        .with_context(|| format!("cannot talk to the API server at {url}"))?;
+    tracing::info!(kubernetes = %version.git_version, provider = ?settings.cloud_provider, "starting");
+    if !settings.scheduler.default_constraints.is_empty() {
+        // V15-15.
+        tracing::info!(constraints = ?settings.scheduler.default_constraints, "pods without spread constraints get these");
+    }
+    start::check_kinds(client, context.provider.node_classes()).await?;
+    start::check_permissions(client, settings, &lease.namespace).await
+}
+
+fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result<Arc<Context>> {
     let provider = match settings.cloud_provider {
-        CloudProvider::Kwok => kwok_provider(client.clone(), &settings)?,
+        CloudProvider::Kwok => kwok_provider(client.clone(), settings)?,
         CloudProvider::Aws => bail!("this build has no AWS provider yet; set CLOUD_PROVIDER=kwok"),
     };
+    start::check_repair(settings, &provider.repair_policies())?;
     let options = Options {
         policy: provider.label_policy(),
         batching: Batching {
             idle: std_duration(settings.batch_idle_duration),
             longest: std_duration(settings.batch_max_duration),
         },
-        planning: planning_options(&settings),
+        planning: planning_options(settings),
         workers: WORKERS,
         observability: if settings.disable_cluster_state_observability {
             Observability::Off
@@ -46,17 +140,14 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
             ..Features::default()
         },
     };
-    let context = Arc::new(Context::new(client, Arc::new(provider), Arc::new(SystemClock), options));
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        biased;
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        () = karpenter_controllers::run(context) => bail!("the controllers ended by themselves"),
-    }
-    tracing::info!("told to stop");
-    Ok(())
+    Ok(Arc::new(Context::new(client, Arc::new(provider), clock, options)))
+}
+
+/// Names this process among the replicas: the pod's name, and something that a restarted container has not.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let unique = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    format!("{}_{}", host.trim(), unique.trim())
 }
 
 /// Reconciles are waits for the API server, not work: this many at once is the least any controller is specified to
@@ -77,7 +168,7 @@ fn planning_options(settings: &Settings) -> PlanningOptions {
     }
 }
 
-fn kwok_provider(client: kube::Client, settings: &Settings) -> Result<KwokProvider> {
+fn kwok_provider(client: Client, settings: &Settings) -> Result<KwokProvider> {
     let path = &settings.kwok.instance_types_file_path;
     let catalogue = if path.is_empty() { Catalogue::built_in() } else { Catalogue::from_file(Path::new(path)) };
     Ok(KwokProvider::new(client, catalogue.context("no instance types for the kwok provider")?))

@@ -56,7 +56,7 @@ pub const CLOUD_PROVIDER: Row = Row {
     kind: Kind::Text,
     default: "aws",
     scope: Scope::Core,
-    helm: None,
+    helm: Some("settings.cloudProvider"),
     help: "The cloud that nodes come from: aws or kwok.",
 };
 pub const KARPENTER_SERVICE: Row = Row {

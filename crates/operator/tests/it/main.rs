@@ -2,5 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test crate")]
 
+mod chart;
+mod installation;
 mod settings;
+mod starting;
 mod whole_way;

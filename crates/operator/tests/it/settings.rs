@@ -35,7 +35,8 @@ fn malformed_settings_end_the_start() {
 
 #[test]
 fn without_a_cluster_it_says_what_to_do() {
-    let out = controller(&["--cloud-provider=kwok"], &[("HOME", "/nonexistent")]);
+    let arguments = ["--cloud-provider=kwok", "--metrics-port=0", "--health-probe-port=0"];
+    let out = controller(&arguments, &[("HOME", "/nonexistent")]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(out.status.code(), Some(1), "{text}");
     assert!(text.contains("KUBECONFIG"), "{text}");

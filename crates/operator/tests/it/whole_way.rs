@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::crd;
 use karpenter_api::kinds::{NodeClaim, NodePool};
@@ -96,7 +97,13 @@ impl Cluster {
 
 fn start(cluster: &ControlPlane) -> Supervised {
     let program = Path::new(env!("CARGO_BIN_EXE_karpenter-controller"));
-    let environment = [("CLOUD_PROVIDER", "kwok"), ("BATCH_IDLE_DURATION", "200ms"), ("LOG_LEVEL", "debug")];
+    let environment = [
+        ("CLOUD_PROVIDER", "kwok"),
+        ("BATCH_IDLE_DURATION", "200ms"),
+        ("LOG_LEVEL", "debug"),
+        ("METRICS_PORT", "0"),
+        ("HEALTH_PROBE_PORT", "0"),
+    ];
     cluster.run("karpenter-controller", program, [], &environment).unwrap()
 }
 
@@ -163,6 +170,12 @@ async fn a_pending_pod_gets_a_node_and_both_go_again() {
     // A restarted controller finds everything as it is and launches nothing.
     drop(controller);
     let mut controller = start(&control_plane);
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
+    wait("it leads", &mut controller, async || {
+        let lease = leases.get("karpenter-leader-election").await?;
+        Ok(lease.spec.and_then(|spec| spec.lease_transitions).filter(|changes| *changes > 0))
+    })
+    .await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(cluster.counts().await.unwrap(), (1, 1));
 

@@ -1,0 +1,230 @@
+//! The chart: what Helm 3 and Helm 4 make of it, and what a real API server says to that.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use karpenter_api::settings::rows;
+use karpenter_testkit::ControlPlane;
+use serde_json::Value;
+
+/// The programs `helm3` and `helm4`; fetched when they are missing, and a failure that says so when that fails.
+pub(crate) fn helms() -> [PathBuf; 2] {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/helm.sh");
+    let out = Command::new(&script).output().unwrap();
+    assert!(out.status.success(), "no Helm to test charts with: {}", String::from_utf8_lossy(&out.stderr));
+    let folder = PathBuf::from(String::from_utf8(out.stdout).unwrap().trim_end());
+    ["helm3", "helm4"].map(|name| folder.join(name))
+}
+
+fn chart(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts").join(name)
+}
+
+fn helm(helm: &Path, command: &[&str], chart: &Path, values: &[&str]) -> Output {
+    // Nothing of the user's own settings, and no cluster.
+    let home = std::env::temp_dir().join("karpenter-helm-home");
+    Command::new(helm)
+        .args(command)
+        .arg(chart)
+        .args(["--namespace", "karpenter"])
+        .args(values.iter().flat_map(|value| ["--set", value]))
+        .env("HELM_CONFIG_HOME", &home)
+        .env("HELM_CACHE_HOME", &home)
+        .env("HELM_DATA_HOME", &home)
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
+}
+
+fn render_with(program: &Path, values: &[&str]) -> Result<String, String> {
+    let out = helm(program, &["template", "karpenter"], &chart("karpenter"), values);
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    if out.status.success() { Ok(stdout.into_owned()) } else { Err(stderr.into_owned()) }
+}
+
+/// The objects that both Helms render, which must be the same ones.
+pub(crate) fn render(values: &[&str]) -> Vec<Value> {
+    let [three, four] = helms().map(|program| objects(&render_with(&program, values).unwrap()));
+    assert_eq!(three, four, "Helm 3 and Helm 4 render the same objects");
+    four
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    let documents = text.split("\n---\n").map(|document| document.trim_start_matches("---\n"));
+    let parsed =
+        documents.filter(|document| document.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#')));
+    let mut objects: Vec<Value> = parsed.map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+    objects.sort_by_key(id);
+    objects
+}
+
+fn id(object: &Value) -> String {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    format!("{} {} {}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
+}
+
+pub(crate) fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name} among {:?}", objects.iter().map(id).collect::<Vec<_>>()))
+}
+
+const AWS: &[&str] = &["settings.clusterName=blue"];
+pub(crate) const KWOK: &[&str] = &["settings.cloudProvider=kwok"];
+
+/// The environment of the controller, as far as it is written down.
+pub(crate) fn environment(objects: &[Value]) -> Vec<(String, String)> {
+    let container = &find(objects, "Deployment", "karpenter")["spec"]["template"]["spec"]["containers"][0];
+    let entries = container["env"].as_array().unwrap().iter();
+    entries
+        .filter_map(|entry| Some((entry["name"].as_str()?.to_owned(), entry["value"].as_str()?.to_owned())))
+        .collect()
+}
+
+/// AWS-231, AWS-233, AWS-234, AWS-295, API-302, API-303: what is rendered for AWS with nothing but the name of the cluster.
+#[test]
+fn the_chart_for_aws() {
+    insta::assert_yaml_snapshot!(render(AWS));
+}
+
+/// API-289, API-291, API-292, API-293, API-294, V15-119, V15-123: what is rendered for kwok.
+#[test]
+fn the_chart_for_kwok() {
+    insta::assert_yaml_snapshot!(render(KWOK));
+}
+
+/// Both Helms find nothing to complain about, in either chart.
+#[test]
+fn helm_lint_is_clean() {
+    for program in helms() {
+        for (name, values) in [("karpenter", AWS), ("karpenter", KWOK), ("karpenter-crd", &[])] {
+            let out = helm(&program, &["lint", "--strict"], &chart(name), values);
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            assert!(out.status.success() && !text.contains("[WARNING]") && !text.contains("[ERROR]"), "{name}: {text}");
+        }
+    }
+}
+
+/// AWS-232, AC-274: no name, no installation; values of the wrong kind are refused with their path.
+#[test]
+fn invalid_values_are_refused() {
+    for program in helms() {
+        let error = render_with(&program, &[]).unwrap_err();
+        assert!(error.contains("Chart cannot be installed without a valid settings.clusterName!"), "{error}");
+        for (value, named) in [
+            ("replicas=two", "replicas"),
+            ("settings.cloudProvider=azure", "cloudProvider"),
+            ("settings.preferencePolicy=Sometimes", "preferencePolicy"),
+            ("settings.featureGates.nodeRepair=maybe", "nodeRepair"),
+            ("settings.noSuchSetting=1", "noSuchSetting"),
+            ("logLevel=loud", "logLevel"),
+        ] {
+            let error = render_with(&program, &["settings.clusterName=blue", value]).unwrap_err();
+            assert!(error.contains(named), "{value}: {error}");
+        }
+    }
+}
+
+/// AWS-229, AWS-230: every value that a setting names reaches the controller under the setting's name, also when it is off or
+/// zero.
+#[test]
+fn values_reach_the_controller() {
+    for (value, env, want) in [
+        ("settings.batchMaxDuration=20s", "BATCH_MAX_DURATION", "20s"),
+        ("settings.batchIdleDuration=2s", "BATCH_IDLE_DURATION", "2s"),
+        ("settings.preferencePolicy=Ignore", "PREFERENCE_POLICY", "Ignore"),
+        ("settings.minValuesPolicy=BestEffort", "MIN_VALUES_POLICY", "BestEffort"),
+        ("settings.ignoreDRARequests=false", "IGNORE_DRA_REQUESTS", "false"),
+        ("settings.legacyNodeRepair=true", "LEGACY_NODE_REPAIR", "true"),
+        ("settings.disableClusterStateObservability=true", "DISABLE_CLUSTER_STATE_OBSERVABILITY", "true"),
+        ("settings.clusterEndpoint=https://x.example", "CLUSTER_ENDPOINT", "https://x.example"),
+        ("settings.clusterCABundle=Zm9v", "CLUSTER_CA_BUNDLE", "Zm9v"),
+        ("settings.isolatedVPC=true", "ISOLATED_VPC", "true"),
+        ("settings.eksControlPlane=true", "EKS_CONTROL_PLANE", "true"),
+        ("settings.vmMemoryOverheadPercent=0", "VM_MEMORY_OVERHEAD_PERCENT", "0"),
+        ("settings.interruptionQueue=q", "INTERRUPTION_QUEUE", "q"),
+        ("settings.reservedENIs=3", "RESERVED_ENIS", "3"),
+        ("settings.disableDryRun=true", "DISABLE_DRY_RUN", "true"),
+        ("settings.enableZonalShift=true", "ENABLE_ZONAL_SHIFT", "true"),
+        ("settings.amiRefreshInterval=2m", "AMI_REFRESH_INTERVAL", "2m"),
+        ("settings.subnetRefreshInterval=3m", "SUBNET_REFRESH_INTERVAL", "3m"),
+        ("settings.awsFeatureGates.nodeClassCEL=true", "AWS_FEATURE_GATES", "NodeClassCEL=true"),
+        ("settings.clusterName=eks-{{ .Release.Name }}", "CLUSTER_NAME", "eks-karpenter"),
+        ("controller.metrics.port=9090", "METRICS_PORT", "9090"),
+        ("controller.healthProbe.port=9091", "HEALTH_PROBE_PORT", "9091"),
+        ("logLevel=debug", "LOG_LEVEL", "debug"),
+        ("logOutputPaths={stdout,/tmp/log}", "LOG_OUTPUT_PATHS", "stdout,/tmp/log"),
+        (
+            "settings.featureGates.staticCapacity=true",
+            "FEATURE_GATES",
+            "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=true,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=false",
+        ),
+    ] {
+        let environment = environment(&render(&["settings.clusterName=blue", value]));
+        let have = environment.iter().find(|(name, _)| name == env).map(|(_, value)| value.as_str());
+        assert_eq!(have, Some(want), "{value}");
+    }
+}
+
+/// API-153, API-158: the controller knows every variable that the chart sets.
+#[test]
+fn the_controller_knows_what_the_chart_says() {
+    // Set for compatibility and read by nobody.
+    let ignored = ["KUBERNETES_MIN_VERSION", "SYSTEM_NAMESPACE"];
+    for values in [AWS, KWOK] {
+        let objects = render(values);
+        let container = &find(&objects, "Deployment", "karpenter")["spec"]["template"]["spec"]["containers"][0];
+        for entry in container["env"].as_array().unwrap() {
+            let name = entry["name"].as_str().unwrap();
+            assert!(ignored.contains(&name) || rows::ALL.iter().any(|row| row.env == name), "{name}");
+        }
+        let environment: std::collections::BTreeMap<String, String> = environment(&objects).into_iter().collect();
+        let parsed = karpenter_api::settings::parse(std::iter::empty(), &|name| environment.get(name).cloned());
+        let settings = parsed.unwrap();
+        let defaults = karpenter_api::settings::parse(std::iter::empty(), &|name| {
+            ["CLOUD_PROVIDER", "CLUSTER_NAME"].contains(&name).then(|| environment.get(name).cloned()).flatten()
+        })
+        .unwrap();
+        // The chart's defaults are the controller's.
+        assert_eq!(karpenter_api::settings::Settings { karpenter_service: String::new(), ..settings }, defaults);
+    }
+}
+
+/// AWS-233: an account that is not made, names that are given, a monitor only where its API exists.
+#[test]
+fn names_accounts_and_monitors() {
+    let objects = render(&["settings.clusterName=blue", "serviceAccount.create=false"]);
+    let pod = &find(&objects, "Deployment", "karpenter")["spec"]["template"]["spec"];
+    assert_eq!(pod["serviceAccountName"], "default");
+    assert!(!objects.iter().any(|object| object["kind"] == "ServiceAccount"));
+    let binding = find(&objects, "ClusterRoleBinding", "karpenter-core");
+    assert_eq!(binding["subjects"][0]["name"], "default");
+
+    let objects = render(&["settings.clusterName=blue", "fullnameOverride=other", "serviceMonitor.enabled=true"]);
+    find(&objects, "Deployment", "other");
+    find(&objects, "ClusterRole", "other-admin");
+    assert!(!objects.iter().any(|object| object["kind"] == "ServiceMonitor"), "no such API here");
+    for program in helms() {
+        let out = helm(
+            &program,
+            &["template", "karpenter", "--api-versions", "monitoring.coreos.com/v1"],
+            &chart("karpenter"),
+            &["settings.clusterName=blue", "serviceMonitor.enabled=true"],
+        );
+        assert!(String::from_utf8_lossy(&out.stdout).contains("kind: ServiceMonitor"));
+    }
+}
+
+/// API-289, AWS-233: a real API server takes every object, for either provider.
+#[tokio::test]
+async fn a_real_api_server_takes_every_object() {
+    let cluster = ControlPlane::shared().await;
+    let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karpenter"}});
+    cluster.install([namespace]).await.unwrap();
+    for values in [AWS, KWOK] {
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": render(values)}).to_string();
+        let arguments = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
+        let out = cluster.kubectl_with_input(arguments, &list).await.unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(!String::from_utf8_lossy(&out.stderr).contains("Warning"), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
