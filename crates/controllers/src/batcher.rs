@@ -77,7 +77,7 @@ mod tests {
         opened.then(|| started.elapsed().as_secs())
     }
 
-    /// SCH-4 … SCH-7, SC-1 … SC-5.
+    /// SCH-4, SCH-5, SCH-6, SCH-7, SC-1, SC-2, SC-3, SC-4, SC-5.
     #[tokio::test(start_paused = true)]
     async fn windows_close_when_it_is_quiet_or_has_taken_long_enough() {
         assert_eq!(closes(&[(0, "p"), (3, "p")]).await, Some(5), "SC-1");

@@ -61,7 +61,7 @@ mod tests {
         })
     }
 
-    /// SCH-16, DIS-34 … DIS-40, SC-32.
+    /// SCH-16, DIS-34, DIS-35, DIS-36, DIS-37, DIS-38, DIS-39, DIS-40, SC-32.
     #[test]
     fn fully_blocked_pods() {
         let mut web = example::pod("a");

@@ -179,7 +179,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// DIS-27 … DIS-30, LIF-53: the predicates of one pod, at second 100.
+    /// DIS-27, DIS-28, DIS-29, DIS-30, LIF-53: the predicates of one pod, at second 100.
     #[test]
     fn predicates() {
         let running = PodView { phase: PodPhase::Running, ..example::pod("a") };

@@ -50,7 +50,8 @@ impl Protection {
 mod tests {
     use super::*;
 
-    /// DIS-41 … DIS-44, SCH-15: a pod that started at 100, looked at when the protection of a minute ends.
+    /// DIS-41, DIS-42, DIS-43, DIS-44, SCH-15: a pod that started at 100, looked at when the protection of a minute
+    /// ends.
     #[test]
     fn protection_of_a_pod() {
         let time = |second| Timestamp::from_second(second).unwrap();

@@ -62,7 +62,7 @@ mod tests {
         Requirements::from_iter([Requirement::does_not_exist(labels::NODEPOOL)])
     }
 
-    /// SCH-17, SCH-19, SCH-20, SC-12, SC-13, SC-15 … SC-17, SC-385, SC-388.
+    /// SCH-17, SCH-19, SCH-20, SC-12, SC-13, SC-15, SC-16, SC-17, SC-385, SC-388.
     #[test]
     fn pods_that_are_not_planned_for() {
         let selects = |requirements| PodScheduling { node_selector: requirements, ..PodScheduling::default() };

@@ -36,7 +36,7 @@ fn order(pool: PoolView, requirements: impl IntoIterator<Item = Requirement>) ->
     }
 }
 
-/// SCH-219, SCH-223, SC-328 … SC-330, SC-332, SC-338, LIF-4.
+/// SCH-219, SCH-223, SC-328, SC-329, SC-330, SC-332, SC-338, LIF-4.
 #[test]
 fn a_claim_knows_where_it_comes_from() {
     let relaxed = ClaimOrder { min_values_relaxed: true, ..order(pool(), []) };

@@ -21,7 +21,8 @@ fn names(drain: &Drain) -> Vec<&str> {
     drain.evict.iter().map(|key| key.id.name.as_str()).collect()
 }
 
-/// LIF-53 … LIF-56, API-149, LC-54 … LC-56, LC-58, LC-60, DIS-33: four tiers, and pods that nobody waits for.
+/// LIF-53, LIF-54, LIF-55, LIF-56, API-149, LC-54, LC-55, LC-56, LC-58, LC-60, DIS-33: four tiers, and pods that
+/// nobody waits for.
 #[test]
 fn drain_tiers() {
     let daemon = PodView { owner: PodOwner::DaemonSet, ..pod("daemon") };
@@ -83,7 +84,7 @@ fn pods_out_of_time_skip_their_tier() {
     assert_eq!((names(&drain), drain.waiting), (vec!["critical"], 2));
 }
 
-/// LIF-58, LIF-59, LIF-61, LIF-62, LIF-70, LC-61, LC-67 … LC-69, LC-73, VC-132, Y31.
+/// LIF-58, LIF-59, LIF-61, LIF-62, LIF-70, LC-61, LC-67, LC-68, LC-69, LC-73, VC-132, Y31.
 #[test]
 fn attempts() {
     let plain = PodView { termination_grace_seconds: Some(120), ..pod("a") };

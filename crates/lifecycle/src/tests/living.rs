@@ -108,7 +108,8 @@ fn ready() -> NodeView {
     NodeView { ready: true, taints: vec![], ..node() }
 }
 
-/// LIF-27, LIF-28, LIF-30, API-350, LC-21 … LC-27, LC-33, V15-67: the checks in their order.
+/// LIF-27, LIF-28, LIF-30, API-350, LC-21, LC-22, LC-23, LC-24, LC-25, LC-26, LC-27, LC-33, V15-67: the checks in
+/// their order.
 #[test]
 fn initialization_names_the_first_obstacle() {
     let blocked = |node: &NodeView, claim: &ClaimView| match initialization(claim, &[node], None) {
@@ -147,7 +148,7 @@ fn initialization_names_the_first_obstacle() {
     assert_eq!(initialization(&done, &[&node()], None), Initialization::Done, "a later NotReady does not revert it");
 }
 
-/// LIF-29, LC-28 … LC-32: every requested driver has a complete pool of slices.
+/// LIF-29, LC-28, LC-29, LC-30, LC-31, LC-32: every requested driver has a complete pool of slices.
 #[test]
 fn drivers_have_to_publish_their_devices() {
     let slice = |driver: &str, pool: &str, generation, slices_in_pool| SliceView {
@@ -181,7 +182,8 @@ fn drivers_have_to_publish_their_devices() {
     assert_eq!(missing.message(), "DRA driver \"a\" has not published a complete resource pool");
 }
 
-/// LIF-31 … LIF-33, LC-34 … LC-38, LC-139, Y6, Y7, Y23: one verdict per look, also after a long outage.
+/// LIF-31, LIF-32, LIF-33, LC-34, LC-35, LC-36, LC-37, LC-38, LC-139, Y6, Y7, Y23: one verdict per look, also after a
+/// long outage.
 #[test]
 fn liveness_gives_up_once() {
     let unlaunched = ClaimView { launched: condition(Status::Unknown), ..claim() };

@@ -94,7 +94,7 @@ fn static_pool(replicas: u64) -> PoolView {
     PoolView { replicas: Some(replicas), ..example::pool("static") }
 }
 
-/// LIF-105, LIF-106, LIF-109, LC-102 … LC-104, LC-111, LC-112, Y15, Y28, Y34.
+/// LIF-105, LIF-106, LIF-109, LC-102, LC-103, LC-104, LC-111, LC-112, Y15, Y28, Y34.
 #[test]
 fn how_many_nodes_a_static_pool_lacks() {
     let counts = |active, deleting, pending, reserved| ClaimCounts { active, deleting, pending, reserved };

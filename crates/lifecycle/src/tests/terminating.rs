@@ -9,7 +9,7 @@ use crate::*;
 
 const DEADLINE: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
-/// LIF-38, LIF-40 … LIF-43, LC-41 … LC-44, Y1.
+/// LIF-38, LIF-40, LIF-41, LIF-42, LIF-43, LC-41, LC-42, LC-43, LC-44, Y1.
 #[test]
 fn finalization_goes_from_nodes_to_instance_to_finalizer() {
     let deleting = ClaimView { deleting_since: Some(time(5)), ..claim() };
@@ -133,7 +133,7 @@ fn vanished_instances() {
     assert_eq!(ends, Termination::TerminateInstance, "its silence is our doing");
 }
 
-/// LIF-64, LIF-65, LIF-66, LIF-72, LC-74 … LC-77.
+/// LIF-64, LIF-65, LIF-66, LIF-72, LC-74, LC-75, LC-76, LC-77.
 #[test]
 fn volumes_are_waited_for() {
     let attachment =

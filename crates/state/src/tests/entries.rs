@@ -34,7 +34,7 @@ fn names(state: &ClusterState) -> Vec<String> {
     state.nodes().iter().map(|entry| entry.name().to_owned()).collect()
 }
 
-/// LIF-115, LC-113, SC-340 … SC-342: usage follows pods, whatever the order of events.
+/// LIF-115, LC-113, SC-340, SC-341, SC-342: usage follows pods, whatever the order of events.
 #[test]
 fn usage_follows_pods() {
     let mut state = state([Change::Pod(Arc::new(pod("early", Some("n"))))]);
@@ -122,7 +122,7 @@ fn what_is_going() {
     assert!(going(&alone));
 }
 
-/// LIF-119, LC-119, SC-358 … SC-362, SCH-239: sums per pool, change by change.
+/// LIF-119, LC-119, SC-358, SC-359, SC-360, SC-361, SC-362, SCH-239: sums per pool, change by change.
 #[test]
 fn pools_are_summed_up() {
     let mut state = state([
@@ -159,7 +159,7 @@ fn pools_are_summed_up() {
     assert_eq!(usage(&state, "green"), "");
 }
 
-/// LC-118, SC-351 … SC-353, SC-355: a gate that opens once for nodes, and for every claim anew.
+/// LC-118, SC-351, SC-352, SC-353, SC-355: a gate that opens once for nodes, and for every claim anew.
 #[test]
 fn the_gate_knows_claims_and_nodes() {
     let mut state = ClusterState::default();
@@ -243,7 +243,7 @@ fn buffer_pods_are_replaced_as_a_whole() {
     assert_eq!(state.buffer_pods("a"), 0);
 }
 
-/// SCH-10, SCH-14, SC-31 … SC-33: who has to find another node.
+/// SCH-10, SCH-14, SC-31, SC-32, SC-33: who has to find another node.
 #[test]
 fn pods_of_going_nodes_move() {
     let going = ClaimView { deleting_since: Some(time(1)), ..claim("c", Some("1")) };
