@@ -4,9 +4,11 @@
 //! never the rest: the view holds the safe reading of it (a pool that cannot be understood is not used, a duration that
 //! cannot be read never expires anything) and the problem names object and field for whoever reports it.
 
+mod buffer;
 mod claim;
 mod node;
 mod pdb;
+mod overlay;
 mod pod;
 mod pool;
 mod resources;
@@ -27,9 +29,11 @@ use karpenter_model::taints::{Effect, Taint};
 use crate::kinds;
 use crate::values::QuantityText;
 
+pub use buffer::{buffer, buffer_shape};
 pub use claim::claim;
 pub use node::{node, node_taint};
 pub use pdb::pdb;
+pub use overlay::overlay;
 pub use pod::{daemon_set_view as daemon_set, pod};
 pub use pool::pool;
 pub use volumes::{attachment, csi_node, storage_class, volume, volume_claim};

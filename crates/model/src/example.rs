@@ -43,6 +43,8 @@ pub fn pod(name: &str) -> PodView {
         protection: Protection::None,
         priority: 0,
         disruption_cost: 0,
+        resource_claims: Vec::new(),
+        buffer: None,
         unplannable: None,
     }
 }

@@ -5,6 +5,7 @@
 //! `api` crate; what a value here cannot express (a malformed field) never gets this far.
 
 pub mod budget;
+pub mod buffer;
 pub mod claim;
 pub mod cron;
 pub mod duration;

@@ -86,6 +86,10 @@ pub struct PodView {
     pub priority: i32,
     /// What the author says moving the pod costs (V15-91).
     pub disruption_cost: i32,
+    /// ResourceClaims of the pod's namespace that it uses, as far as they are named already (SCH-192).
+    pub resource_claims: Vec<String>,
+    /// The capacity buffer that the pod stands for; such a pod exists in memory only.
+    pub buffer: Option<PodId>,
     /// Something the pod asks for could not be read, so no node can be planned for it.
     pub unplannable: Option<String>,
 }

@@ -61,6 +61,11 @@ impl Quantity {
         Self { nanos: bytes as i128 * NANOS_PER_UNIT, format: Format::BinarySi }
     }
 
+    /// The way back from [`Quantity::nanos`], in decimal form.
+    pub fn from_nanos(nanos: i128) -> Self {
+        Self::clamped(nanos, Format::DecimalSi)
+    }
+
     pub const fn nanos(self) -> i128 {
         self.nanos
     }

@@ -11,6 +11,7 @@
 mod attachments;
 mod best;
 mod bound;
+pub mod buffers;
 pub mod check;
 mod compiled;
 mod daemons;

@@ -11,6 +11,7 @@ mod affinity;
 mod algebra;
 mod basics;
 mod best;
+mod buffers;
 mod creation;
 mod daemons;
 mod drafts;

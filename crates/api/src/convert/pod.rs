@@ -52,6 +52,8 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
             protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
             priority: spec.priority.unwrap_or_default(),
             disruption_cost: disruption_cost(pod),
+            resource_claims: resource_claims(pod, spec),
+            buffer: None,
             // A node chosen without knowing all that the pod asks for could be the wrong one.
             unplannable: problems.found.iter().find(|problem| !is_preference(problem)).map(ToString::to_string),
         };
@@ -91,6 +93,19 @@ fn phase(phase: Option<&str>) -> PodPhase {
         Some("Pending") | None => PodPhase::Pending,
         Some(_) => PodPhase::Unknown,
     }
+}
+
+/// A reference to a template stands for the claim that was made from it, once the status names that (SCH-192).
+fn resource_claims(pod: &Pod, spec: &PodSpec) -> Vec<String> {
+    let made = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
+    let claims = spec.resource_claims.iter().flatten().filter_map(|reference| {
+        let from_template = || {
+            let made = made.into_iter().flatten().find(|status| status.name == reference.name);
+            made.and_then(|status| status.resource_claim_name.clone())
+        };
+        reference.resource_claim_name.clone().or_else(from_template)
+    });
+    claims.collect()
 }
 
 fn controller(owners: &[OwnerReference]) -> Option<Controller> {
