@@ -8,6 +8,7 @@ pub mod budget;
 pub mod buffer;
 pub mod claim;
 pub mod cron;
+pub mod devices;
 pub mod duration;
 #[cfg(any(test, feature = "example"))]
 pub mod example;

@@ -126,6 +126,16 @@ mod tests {
         assert_eq!(need.first_shortage(&resources("cpu=500m")), Some(("cpu", "3".parse().unwrap())));
     }
 
+    /// SC-100: the largest of each, and keys that only some lists have.
+    #[test]
+    fn maximum_of_lists() {
+        let mut most = Resources::new();
+        for list in ["cpu=1 memory=4Gi", "cpu=3 memory=2Gi", "cpu=2 memory=8Gi gpu=1"] {
+            most.raise_to(&resources(list));
+        }
+        assert_eq!(most, resources("cpu=3 memory=8Gi gpu=1"));
+    }
+
     /// SCH-66, SCH-67.
     #[test]
     fn arithmetic_keeps_the_right_keys() {

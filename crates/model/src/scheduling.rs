@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::requirements::Requirements;
+use crate::labels;
+use crate::requirements::{Operator, Requirements};
 use crate::selector::Selector;
 use crate::taints::{Effect, Toleration, TolerationOperator};
 
@@ -45,6 +46,15 @@ impl PodScheduling {
             all.add_all(first);
         }
         all
+    }
+
+    /// The pod says explicitly, whichever of its terms is taken, that it does not want a node of ours (SCH-17, Q44). A mere
+    /// contradiction about pools is no such wish.
+    pub fn avoids_managed_nodes(&self) -> bool {
+        let refuses = |term: &Requirements| {
+            term.get(labels::NODEPOOL).is_some_and(|pool| pool.operator() == Operator::DoesNotExist)
+        };
+        !self.required_terms.is_empty() && self.required_terms.iter().all(refuses)
     }
 
     /// With the heaviest preferred node-affinity term (SCH-51).

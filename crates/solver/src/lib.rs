@@ -15,6 +15,7 @@ pub mod buffers;
 pub mod check;
 mod compiled;
 mod daemons;
+pub mod devices;
 pub mod draft;
 mod min_values;
 mod misfit;

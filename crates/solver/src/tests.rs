@@ -19,6 +19,7 @@ mod limits;
 mod min_values;
 mod mutations;
 mod order;
+mod overlays;
 mod ports;
 mod preferences;
 mod random;

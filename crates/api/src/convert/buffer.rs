@@ -6,7 +6,7 @@ use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodId, PodView};
 
 use super::{Converted, Problems, pod, quantities};
-use crate::kinds::CapacityBuffer;
+use crate::kinds::{CapacityBuffer, ConditionStatus};
 
 pub fn buffer(buffer: &CapacityBuffer) -> Converted<BufferView> {
     let mut problems = Problems::new("CapacityBuffer", &buffer.metadata);
@@ -32,7 +32,7 @@ pub fn buffer(buffer: &CapacityBuffer) -> Converted<BufferView> {
         ready: conditions
             .into_iter()
             .flatten()
-            .any(|condition| condition.type_ == "ReadyForProvisioning" && condition.status == "True"),
+            .any(|condition| condition.type_ == "ReadyForProvisioning" && condition.status == ConditionStatus::True),
         desired: count(status.and_then(|status| status.replicas)),
     };
     Converted { view, problems: problems.found }

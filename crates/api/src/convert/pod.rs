@@ -1,7 +1,7 @@
 //! Pods.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{Controller, DaemonView, PodId, PodOwner, PodPhase, PodView};
@@ -17,7 +17,12 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
     let no_spec = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
     let status = pod.status.as_ref();
-    let requests = resources::pod_requests(&mut problems, spec);
+    let requests = resources::pod_requests(&mut problems, spec, status);
+    let mut refused = Problems::new("Pod", &pod.metadata);
+    scheduling::check_pod(&mut refused, spec, rules);
+    if uses_devices(spec) {
+        refused.add("spec.resourceClaims", "dynamic resource allocation is not supported");
+    }
     let scheduling = scheduling::pod_scheduling(&mut problems, &pod.metadata, spec, rules);
     let view =
         PodView {
@@ -55,7 +60,13 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
             resource_claims: resource_claims(pod, spec),
             buffer: None,
             // A node chosen without knowing all that the pod asks for could be the wrong one.
-            unplannable: problems.found.iter().find(|problem| !is_preference(problem)).map(ToString::to_string),
+            unplannable: problems
+                .found
+                .iter()
+                .filter(|problem| !is_preference(problem))
+                .chain(&refused.found)
+                .next()
+                .map(ToString::to_string),
         };
     Converted { view, problems: problems.found }
 }
@@ -93,6 +104,16 @@ fn phase(phase: Option<&str>) -> PodPhase {
         Some("Pending") | None => PodPhase::Pending,
         Some(_) => PodPhase::Unknown,
     }
+}
+
+/// SCH-191: at the level of the pod, or by a container.
+fn uses_devices(spec: &PodSpec) -> bool {
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let claims = |container: &Container| {
+        let resources = container.resources.as_ref();
+        resources.and_then(|resources| resources.claims.as_ref()).is_some_and(|claims| !claims.is_empty())
+    };
+    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) || containers.any(claims)
 }
 
 /// A reference to a template stands for the claim that was made from it, once the status names that (SCH-192).

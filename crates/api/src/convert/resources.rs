@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, PODS, Resources};
@@ -24,15 +24,46 @@ fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-pub(super) fn pod_requests(problems: &mut Problems, spec: &PodSpec) -> Resources {
+/// What a container has while it is resized counts too; when it cannot be resized, only that does (SCH-61).
+fn resized(
+    problems: &mut Problems,
+    asked: Resources,
+    name: &str,
+    statuses: Option<&Vec<ContainerStatus>>,
+    infeasible: bool,
+) -> Resources {
+    let Some(status) = statuses.into_iter().flatten().find(|status| status.name == name) else { return asked };
+    let field = format!("status.containerStatuses[{name}]");
+    let mut has = requests(problems, &field, status.resources.as_ref());
+    has.raise_to(&amounts(problems, &format!("{field}.allocatedResources"), status.allocated_resources.as_ref()));
+    if has.is_empty() {
+        return asked;
+    }
+    if !infeasible {
+        has.raise_to(&asked);
+    }
+    has
+}
+
+pub(super) fn pod_requests(problems: &mut Problems, spec: &PodSpec, status: Option<&PodStatus>) -> Resources {
+    let infeasible =
+        status.and_then(|status| status.conditions.as_ref()).into_iter().flatten().any(|condition| {
+            condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
+        });
+    let of_app = status.and_then(|status| status.container_statuses.as_ref());
+    let of_init = status.and_then(|status| status.init_container_statuses.as_ref());
     let mut running = Resources::new();
     for (index, container) in spec.containers.iter().enumerate() {
-        running.add(&requests(problems, &format!("spec.containers[{index}]"), container.resources.as_ref()));
+        let asked = requests(problems, &format!("spec.containers[{index}]"), container.resources.as_ref());
+        running.add(&resized(problems, asked, &container.name, of_app, infeasible));
     }
     let mut sidecars = Resources::new();
     let mut starting = Resources::new();
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         let mut step = requests(problems, &format!("spec.initContainers[{index}]"), container.resources.as_ref());
+        if is_sidecar(container) {
+            step = resized(problems, step, &container.name, of_init, infeasible);
+        }
         step.add(&sidecars);
         if is_sidecar(container) {
             sidecars = step.clone();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
     NodeSelectorTerm, PodAffinityTerm, PodSpec, Toleration as ApiToleration, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use karpenter_model::labels::LabelRules;
+use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::scheduling::{
     AffinityTerm, HostPort, Namespaces, NodePolicy, PodScheduling, Preferred, SpreadConstraint, WhenUnsatisfiable,
@@ -15,6 +15,7 @@ use karpenter_model::selector::{Selector, SelectorExpression, SelectorOperator};
 use karpenter_model::taints::{Effect, Toleration, TolerationOperator};
 
 use super::{Entry, Problems, requirements};
+use crate::validation::{label_value, qualified_name};
 
 pub(super) fn pod_scheduling(
     problems: &mut Problems,
@@ -206,6 +207,56 @@ pub(super) fn selector(problems: &mut Problems, field: &str, selector: Option<&L
     });
     let parsed = labels.chain(expressions).collect::<Result<Vec<_>, String>>();
     problems.check(field, parsed).map(Selector::new)
+}
+
+/// SCH-17, SCH-20: what makes it pointless to plan a node for the pod. It is nobody's mistake as long as the pod does not
+/// wait for one: many pods are pinned to a host.
+pub(super) fn check_pod(problems: &mut Problems, spec: &PodSpec, rules: &LabelRules) {
+    for (key, value) in spec.node_selector.iter().flatten() {
+        let entry = Entry { key, operator: "In", values: std::slice::from_ref(value), min_values: None };
+        check(problems, &format!("spec.nodeSelector[{key}]"), rules, &entry);
+    }
+    let node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = node.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms = required.map(|required| required.node_selector_terms.as_slice()).unwrap_or_default();
+    for (at, term) in terms.iter().enumerate() {
+        for (index, expression) in term.match_expressions.iter().flatten().enumerate() {
+            let field = format!(
+                "{NODE_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{at}].matchExpressions[{index}]"
+            );
+            let entry = Entry {
+                key: &expression.key,
+                operator: &expression.operator,
+                values: expression.values.as_deref().unwrap_or_default(),
+                min_values: None,
+            };
+            check(problems, &field, rules, &entry);
+        }
+    }
+}
+
+fn check(problems: &mut Problems, field: &str, rules: &LabelRules, entry: &Entry<'_>) {
+    const CAPACITY_TYPES: [&str; 3] =
+        [labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND, labels::CAPACITY_TYPE_RESERVED];
+    let key = rules.normalized(entry.key);
+    if rules.is_restricted(key) {
+        problems.add(field, format!("label {key:?} is restricted"));
+    }
+    if qualified_name(key).is_err() {
+        problems.add(field, format!("{key:?} is not a label key"));
+    }
+    if let Some(value) = entry.values.iter().find(|value| label_value(value).is_err()) {
+        problems.add(field, format!("{value:?} is not a label value"));
+    }
+    if entry.operator != "In" {
+        return;
+    }
+    if entry.values.is_empty() {
+        problems.add(field, "operator In needs a value");
+    } else if key == labels::CAPACITY_TYPE && entry.values.iter().all(|value| !CAPACITY_TYPES.contains(&value.as_str()))
+    {
+        problems.add(field, format!("none of {:?} is a known value of {key}", entry.values));
+    }
 }
 
 /// SCH-160: ports of app containers only.

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kinds::{NodeClaim, NodePool};
 
+mod intake;
+
 fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }

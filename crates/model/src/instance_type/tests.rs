@@ -39,6 +39,21 @@ fn allocatable_arithmetic() {
     assert_eq!(large.allocatable().amount("memory"), Quantity::ZERO);
 }
 
+/// SC-101: two sizes of huge pages.
+#[test]
+fn huge_pages_come_out_of_memory() {
+    let mut huge = plain(Vec::new());
+    huge.capacity = resources(&[("cpu", "5"), ("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", "10Gi")]);
+    huge.overhead = Overhead { kube_reserved: resources(&[("cpu", "125m"), ("memory", "1Gi")]), ..Overhead::default() };
+    let allocatable = huge.allocatable();
+    assert_eq!(
+        (allocatable.amount("cpu"), allocatable.amount("memory")),
+        ("4875m".parse().unwrap(), "4Gi".parse().unwrap())
+    );
+    huge.capacity.set("hugepages-2Mi", "50Gi".parse().unwrap());
+    assert_eq!(huge.allocatable().amount("memory"), Quantity::ZERO);
+}
+
 /// API-267, API-270, API-273: only available and compatible offerings, cheapest first.
 #[test]
 fn usable_offerings_are_sorted() {
@@ -123,6 +138,8 @@ fn overrides_make_groups() {
     assert_eq!(shown(vec![gone]), ["cpu: 3850m, memory: 8092Mi: []"]);
 }
 
+/// SCH-120, V15-87.
+///
 /// V15-82, V15-83, API-271: a full reservation is on offer, but nothing that launches now counts with it.
 #[test]
 fn full_reservations_are_available_but_not_launchable() {
@@ -149,7 +166,7 @@ fn full_reservations_are_available_but_not_launchable() {
     }
 }
 
-/// API-272: availability does not matter for what runs already.
+/// V15-88, API-272: availability does not matter for what runs already.
 #[test]
 fn running_nodes_keep_their_price() {
     let instance_type = plain(vec![offering("a", "spot", 0.1, false)]);

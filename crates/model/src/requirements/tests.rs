@@ -48,7 +48,7 @@ E 0 {A} {B} {A,B} !{A} {1} {9} {1,9} !{1,2} >=2 >=10 <=0 <=8
 <=0 0 0 0 0 <=0 0 0 0 <=0 0 0 <=0 <=0
 <=8 0 0 0 0 <=8 {1} 0 {1} !{1,2}<=8 >=2<=8 0 <=0 <=8";
 
-/// SC-34, SCH-39: every cell, without minValues and with it on either side.
+/// Q9, Q10, SC-34, SCH-39: every cell, without minValues and with it on either side.
 #[test]
 fn intersection_table() {
     let columns: Vec<&str> = COLUMNS.split_whitespace().collect();
@@ -84,7 +84,7 @@ y y n n n n y n n n y y y n n
 y y n n n n y n n n y n n y y
 y y n n n n y y n y y y n y y";
 
-/// SC-35, SCH-42, SCH-43, SCH-44: every cell in lenient and strict mode.
+/// SCH-41, SCH-45, SC-35, SCH-42, SCH-43, SCH-44: every cell in lenient and strict mode.
 #[test]
 fn compatibility_table() {
     let rules = LabelRules::core().well_known(["key"]);
@@ -103,7 +103,7 @@ fn compatibility_table() {
     }
 }
 
-/// SC-36, SCH-35.
+/// SCH-30, SC-36, SCH-35.
 #[test]
 fn membership_table() {
     for (value, line) in [
@@ -132,7 +132,7 @@ fn deprecated_keys_are_normalised() {
     assert_eq!(set.iter().map(Requirement::key).collect::<Vec<_>>(), keys);
 }
 
-/// SC-38, SC-39, SC-40, SC-41, SC-42, SCH-38: bounds.
+/// Q11, SC-38, SC-39, SC-40, SC-41, SC-42, SCH-38: bounds.
 #[test]
 fn bounds() {
     use Operator::{Gt, Gte, Lt, Lte};
@@ -188,7 +188,7 @@ fn construction_and_length() {
     }
 }
 
-/// SC-46, SCH-36: deterministic, avoids excluded values, never fails on an empty range.
+/// Q12, SC-46, SCH-36: deterministic, avoids excluded values, never fails on an empty range.
 #[test]
 fn any_value() {
     for (set, want) in [

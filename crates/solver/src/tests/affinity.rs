@@ -45,7 +45,7 @@ fn sc_208_architectures() {
     assert_eq!(apart.label("arch", &ids[1]), "amd64");
 }
 
-/// SC-209, SC-210, SC-145.
+/// SCH-141, SCH-145, SC-209, SC-210, SC-145.
 #[test]
 fn sc_209_210_flocks_on_one_host() {
     let mut three = cluster();
@@ -62,7 +62,7 @@ fn sc_209_210_flocks_on_one_host() {
     assert_eq!(elsewhere.placed(&ids), 0, "SC-210");
 }
 
-/// SC-211, SC-212, SC-373.
+/// SCH-140, Q4, SC-211, SC-212, SC-373.
 #[test]
 fn sc_211_212_373_flocks_in_one_zone() {
     let mut three = cluster();
@@ -93,7 +93,7 @@ fn sc_213_preferences() {
     assert_eq!(cluster.placed(&ids), 10);
 }
 
-/// SC-214.
+/// SCH-142, SC-214.
 #[test]
 fn sc_214_different_hosts_in_either_order() {
     for (first, second) in [("2", "1"), ("1", "2")] {
@@ -121,7 +121,7 @@ fn sc_215_no_zone_is_left() {
     assert!(open.at(&ids[1]).is_some(), "SCH-146: the zone is known now");
 }
 
-/// SC-216, SCH-124.
+/// SCH-136, SC-216, SCH-124.
 #[test]
 fn sc_216_owners_keep_others_away() {
     for batch in [true, false] {
@@ -143,7 +143,7 @@ fn sc_216_owners_keep_others_away() {
     }
 }
 
-/// SC-217, SC-218.
+/// SCH-135, SC-217, SC-218.
 #[test]
 fn sc_217_218_late_commitment() {
     let mut cluster = cluster();
@@ -178,7 +178,7 @@ fn sc_219_following_a_target() {
     assert!(ids.iter().all(|id| pinned.label("zone", id) == "z1"));
 }
 
-/// SC-220, SC-221.
+/// SCH-90, SCH-91, SC-220, SC-221.
 #[test]
 fn sc_220_221_chains() {
     let chain = [
@@ -230,7 +230,7 @@ fn sc_223_a_wish_against_a_rule() {
     assert_eq!(cluster.skew("host"), [1, 1, 1]);
 }
 
-/// SC-376, Q41: a zone in which the only type that fits is not offered is not the end.
+/// SCH-104, SCH-251, SC-376, Q41: a zone in which the only type that fits is not offered is not the end.
 #[test]
 fn sc_376_bootstrap_where_it_is_possible() {
     let mut types = f1();
@@ -239,7 +239,7 @@ fn sc_376_bootstrap_where_it_is_possible() {
     assert_eq!(cluster.one_label("zone", flocking("zone").select("type", "std")), "z3");
 }
 
-/// SC-377, Q35.
+/// SCH-143, SC-377, Q35.
 #[test]
 fn sc_377_a_key_that_nothing_has() {
     let mut cluster = cluster();
@@ -247,7 +247,7 @@ fn sc_377_a_key_that_nothing_has() {
     assert_eq!(cluster.placed(&ids), 2);
 }
 
-/// SC-378, Q34.
+/// SCH-129, SC-378, Q34.
 #[test]
 fn sc_378_domains_that_only_nodes_have() {
     let mut cluster = cluster();
@@ -257,7 +257,7 @@ fn sc_378_domains_that_only_nodes_have() {
     assert_eq!(cluster.one(target()).unwrap().name(), "u");
 }
 
-/// SC-379, Q33.
+/// SCH-122, SCH-128, SC-379, Q33.
 #[test]
 fn sc_379_domains_follow_each_pods_own_tolerations() {
     for turned in [false, true] {

@@ -67,7 +67,7 @@ fn sc_325_labels_of_every_operator() {
     assert!(number("k4") < 4 && number("k5") > 5 && labels.contains_key("k6") && !labels.contains_key("k7"));
 }
 
-/// SC-330.
+/// SCH-85, SC-330.
 #[test]
 fn sc_330_the_node_class() {
     let mut cluster = cluster();
@@ -87,4 +87,25 @@ fn sc_336_capacity_types_that_can_be_had() {
     let mut cluster = with(pool("p").require("capacity In spot on-demand"), types);
     cluster.run([pod()]);
     assert_eq!(asked(&cluster, labels::CAPACITY_TYPE), "karpenter.sh/capacity-type In [on-demand]");
+}
+
+/// SC-11, SC-14, SC-15, SC-327: pools that are not ready, labels of other domains, and every well-known label.
+#[test]
+fn sc_11_to_15_327_labels_and_pools() {
+    let mut unready = pool("p");
+    unready.0.ready = false;
+    assert!(with(unready, f1()).one(pod()).is_none(), "SC-11");
+    let domains = ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test"];
+    let wide = domains.iter().fold(pool("p"), |pool, key| pool.require(&format!("{key} In v")));
+    let mut cluster = with(wide, f1());
+    let id = cluster.run([pod()]).remove(0);
+    for key in domains {
+        assert_eq!(cluster.label(key, &id), "v", "SC-14");
+    }
+    for (name, value) in [("zone", "z1"), ("type", "std"), ("arch", "arm64"), ("os", "linux"), ("capacity", "spot")] {
+        assert_eq!(with(pool("p"), f1()).one_label(name, pod().select(name, value)), value, "SC-15");
+    }
+    let labelled = || pool("p").label("subdomain.k8s.io/test=v");
+    let asks = pod().require("subdomain.k8s.io/test In v");
+    assert_eq!(with(labelled(), f1()).one_label("subdomain.k8s.io/test", asks), "v", "SC-327");
 }

@@ -15,7 +15,7 @@ fn chosen(pool: Pool, daemons: &[Pod], asks: &str) -> String {
     cluster.one_label("type", pod().asks(asks))
 }
 
-/// SC-118 … SC-126, SCH-71 … SCH-76.
+/// SCH-56, SCH-72, SCH-73, SCH-74, SC-118 … SC-126, SCH-71 … SCH-76.
 #[test]
 fn sc_118_to_126_which_daemons_count() {
     let large = || pod().asks("cpu=2 memory=2Gi");

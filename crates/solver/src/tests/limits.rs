@@ -4,7 +4,7 @@ use super::build::{pod, pool, unmanaged};
 use super::cluster::with;
 use super::fixtures::{f1, it};
 
-/// SC-113.
+/// SCH-78, SC-113.
 #[test]
 fn sc_113_cpu() {
     for (limit, asks, placed) in [("cpu=2", "cpu=1.75", true), ("cpu=2", "cpu=2.1", false)] {
@@ -32,7 +32,7 @@ fn sc_116_pods() {
     assert!(with(pool("p").limits("pods=1"), f1()).one(pod().asks("vendor-a=1")).is_none());
 }
 
-/// SC-117, SC-372, SCH-80.
+/// Q6, SC-117, SC-372, SCH-80.
 #[test]
 fn sc_117_372_nodes() {
     let mut one_by_one = with(pool("p").limits("nodes=2"), f1());
@@ -65,4 +65,18 @@ fn sc_382_a_pool_over_a_limit_opens_nothing() {
         cluster.node(unmanaged(name, "cpu=0 pods=0 vendor-a=2", "pool=p"));
     }
     assert!(cluster.one(pod()).is_none());
+}
+
+/// SCH-80, SCH-82: a claim is charged with the largest type it may become, and narrowing it gives nothing back.
+#[test]
+fn sch_82_narrowing_gives_nothing_back() {
+    let types = || vec![it("small", "cpu=4 memory=4Gi pods=10"), it("large", "cpu=16 memory=16Gi pods=10")];
+    let large = || pod().select("type", "large").alone();
+    let mut narrowed = with(pool("p").limits("cpu=20"), types());
+    let ids = narrowed.run([pod().asks("cpu=1"), pod().select("type", "small"), large()]);
+    assert_eq!(narrowed.label("type", &ids[0]), "small");
+    assert_eq!(narrowed.placed(&ids), 2, "16 of 20 are spent, although the node is a small one");
+    let mut wide = with(pool("p").limits("cpu=32"), types());
+    let ids = wide.run([pod().asks("cpu=1"), pod().select("type", "small"), large()]);
+    assert_eq!(wide.placed(&ids), 3);
 }

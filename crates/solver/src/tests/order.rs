@@ -8,7 +8,7 @@ use super::cluster::{Cluster, Launched, cluster, empty, with};
 use super::fixtures::{f1, f3, it};
 use crate::Placement;
 
-/// SC-134.
+/// SCH-84, SC-134.
 #[test]
 fn sc_134_weights() {
     let mut cluster = with(pool("none"), f1());
@@ -45,7 +45,7 @@ fn sc_135_order_of_pods() {
     }
 }
 
-/// SC-136.
+/// SCH-101, SC-136.
 #[test]
 fn sc_136_in_flight_nodes_are_reused() {
     for launched in [Launched::ClaimOnly, Launched::InFlight, Launched::Initialized] {
@@ -100,7 +100,7 @@ fn sc_140_batches_leave_one_node_with_room() {
     assert_eq!(cluster.nodes.len(), 46_usize.div_ceil(4));
 }
 
-/// SC-141.
+/// SCH-87, SC-141.
 #[test]
 fn sc_141_initialized_nodes_first() {
     for launched in [Launched::InFlight, Launched::ClaimOnly] {
@@ -118,7 +118,7 @@ fn sc_141_initialized_nodes_first() {
     }
 }
 
-/// SC-142, SC-143.
+/// SCH-99, SC-142, SC-143.
 #[test]
 fn sc_142_143_nodes_that_are_not_ours() {
     let mut large = cluster();
@@ -133,7 +133,7 @@ fn sc_142_143_nodes_that_are_not_ours() {
     }
 }
 
-/// SC-145.
+/// SCH-102, SCH-103, SC-145.
 #[test]
 fn sc_145_pods_that_cannot_share() {
     for (key, a, other, b) in [
@@ -197,7 +197,7 @@ fn sc_148_a_combination_that_nobody_offers() {
     assert!(cluster.last.claims.is_empty());
 }
 
-/// SC-149.
+/// SCH-105, SCH-106, SCH-108, SC-149.
 #[test]
 fn sc_149_three_equal_pods() {
     for cpu in ["0.1", "1", "2", "2.5", "4", "8", "16"] {
@@ -213,7 +213,7 @@ fn sc_149_three_equal_pods() {
     }
 }
 
-/// SC-150.
+/// SCH-117, SC-150.
 #[test]
 fn sc_150_only_compatible_offerings_set_the_price() {
     let offers = |name: &str, on_demand, spot| {
@@ -224,7 +224,7 @@ fn sc_150_only_compatible_offerings_set_the_price() {
     assert_eq!(fresh("").one_label("type", pod()), "y");
 }
 
-/// SC-159.
+/// SCH-86, SC-159.
 #[test]
 fn sc_159_pools_without_a_usable_type() {
     for ask in ["type In unknown", "arch In unknown", "zone In unknown", "arch In amd64; arch NotIn amd64"] {
@@ -252,7 +252,7 @@ fn sc_160_static_pools_take_no_part() {
     assert_eq!(both.one_label("pool", pod()), "dynamic");
 }
 
-/// SC-171.
+/// SCH-90, SC-171.
 #[test]
 fn sc_171_circles_end() {
     let mut cluster = cluster();
@@ -265,7 +265,7 @@ fn sc_171_circles_end() {
     assert_eq!(cluster.placed(&ids), 0);
 }
 
-/// SC-174.
+/// SCH-70, SC-174.
 #[test]
 fn sc_174_unavailable_offerings() {
     let fresh = || -> Cluster {

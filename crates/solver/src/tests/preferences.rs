@@ -9,7 +9,7 @@ fn zone(pod: Pod) -> String {
     cluster().one_label("zone", pod)
 }
 
-/// SC-151, SC-153, SC-154.
+/// SCH-92, SCH-94, SC-151, SC-153, SC-154.
 #[test]
 fn sc_151_153_154_terms() {
     let all = || pod().require("zone In z1 z2 z3 unknown");
@@ -60,7 +60,7 @@ fn ignoring() -> Cluster {
     cluster
 }
 
-/// SC-156.
+/// SCH-95, SC-156.
 #[test]
 fn sc_156_ignored_wishes() {
     let mut cluster = ignoring();
@@ -73,7 +73,7 @@ fn sc_156_ignored_wishes() {
     assert_eq!(cluster.at(&ids[3]).unwrap().name(), cluster.at(&ids[0]).unwrap().name());
 }
 
-/// SC-157.
+/// SCH-95, SCH-123, Q13, SC-157.
 #[test]
 fn sc_157_ignored_spread_and_affinity() {
     for pod in [

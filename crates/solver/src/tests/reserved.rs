@@ -31,7 +31,7 @@ fn passes(cluster: &mut Cluster, most: usize) -> Vec<(usize, usize)> {
     steps
 }
 
-/// SC-162.
+/// SCH-110, SCH-112, SC-162.
 #[test]
 fn sc_162_one_after_another() {
     let types = vec![reserved("small", 2, "r-small", 1), reserved("medium", 3, "r-medium", 1), sized("large", 6)];
@@ -60,7 +60,7 @@ fn sc_163_164_two_pools() {
     }
 }
 
-/// SC-165.
+/// SCH-111, SC-165.
 #[test]
 fn sc_165_two_reservations_of_one_type() {
     let known = reserved("small", 2, "one", 1).reserved("two", "z1", 2, 0.000_001);
@@ -69,7 +69,7 @@ fn sc_165_two_reservations_of_one_type() {
     assert_eq!(passes(&mut cluster, 9), [(2, 2), (1, 1), (1, 0)]);
 }
 
-/// SC-166, SC-167, SCH-114.
+/// SCH-113, SC-166, SC-167, SCH-114.
 #[test]
 fn sc_166_167_no_lighter_pool_and_no_relaxing() {
     let two = |weights: (u32, u32)| {

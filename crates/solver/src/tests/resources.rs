@@ -135,7 +135,7 @@ fn sc_112_accelerators_of_different_types() {
     assert!(fresh().one(pod().asks("gpu1=1 gpu2=1")).is_none());
 }
 
-/// SC-130.
+/// SCH-116, SC-130.
 #[test]
 fn sc_130_requests_include_daemons() {
     for (pods, want) in [(1, "cpu: 2, memory: 2Mi, pods: 2"), (2, "cpu: 3, memory: 3Mi, pods: 3")] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_model::labels;
 use karpenter_model::pod::PodPhase;
 use karpenter_model::scheduling::{NodePolicy, SpreadConstraint};
 
@@ -27,7 +28,7 @@ fn two_capacity_types() -> Cluster {
     in_zones("capacity In spot on-demand")
 }
 
-/// SC-176.
+/// SCH-143, SC-176.
 #[test]
 fn sc_176_an_unknown_key() {
     let mut cluster = cluster();
@@ -35,7 +36,7 @@ fn sc_176_an_unknown_key() {
     assert!(cluster.at(&ids[0]).is_none() && cluster.at(&ids[1]).is_some());
 }
 
-/// SC-177, SC-178.
+/// SCH-121, SCH-137, SCH-138, SC-177, SC-178.
 #[test]
 fn sc_177_178_zones() {
     let expressions = SpreadConstraint { selector: Some(exists("app")), ..spread("zone") };
@@ -94,7 +95,7 @@ fn sc_181_after_pods_have_left() {
     assert_eq!(cluster.skew("zone"), [1, 2, 3]);
 }
 
-/// SC-183: pods that do not count; the tally is of those that do.
+/// SCH-131, SC-183: pods that do not count; the tally is of those that do.
 #[test]
 fn sc_183_what_is_counted() {
     for (key, values, want) in
@@ -140,7 +141,7 @@ fn sc_183_what_is_counted() {
     }
 }
 
-/// SC-184, SC-185, SCH-132.
+/// Q17, SC-184, SC-185, SCH-132.
 #[test]
 fn sc_184_185_selectors_that_select_nobody() {
     let mut nil = cluster();
@@ -165,7 +166,7 @@ fn sc_186_min_domains() {
     }
 }
 
-/// SC-187, SC-188.
+/// SCH-139, SCH-144, SC-187, SC-188.
 #[test]
 fn sc_187_188_hosts() {
     for (max_skew, want) in [(1, vec![1, 1, 1, 1]), (4, vec![4])] {
@@ -183,7 +184,7 @@ fn sc_187_188_hosts() {
     assert_eq!((apart.placed(&ids), apart.hosts(&ids)), (4, 4), "SC-188");
 }
 
-/// SC-189, SC-190, SC-191.
+/// SCH-130, SC-189, SC-190, SC-191.
 #[test]
 fn sc_189_to_191_capacity_types_and_architectures() {
     let by_capacity = || app().spread(spread("capacity"));
@@ -266,7 +267,7 @@ fn taints(policy: NodePolicy, constraint: SpreadConstraint) -> SpreadConstraint 
     SpreadConstraint { node_taints_policy: policy, ..constraint }
 }
 
-/// SC-196, SC-197.
+/// SCH-128, SCH-130, SC-196, SC-197.
 #[test]
 fn sc_196_197_taints_of_domains() {
     for (policy, nodes, pools) in [(NodePolicy::Ignore, 1, 1), (NodePolicy::Honor, 5, 2)] {
@@ -391,7 +392,7 @@ fn sc_205_across_passes() {
     assert_eq!(hosts.skew("host"), [1; 9]);
 }
 
-/// SC-224.
+/// SCH-155, SC-224.
 #[test]
 fn sc_224_a_volume_decides_the_zone() {
     let mut cluster = cluster();
@@ -401,7 +402,7 @@ fn sc_224_a_volume_decides_the_zone() {
     assert_eq!(cluster.skew("zone"), [1, 1, 2]);
 }
 
-/// SC-225, SC-226, SC-228, SC-229: default constraints are a pod's own once they are there (SCH-150).
+/// VC-111, SC-225, SC-226, SC-228, SC-229: default constraints are a pod's own once they are there (SCH-150).
 #[test]
 fn sc_225_to_229_defaults_are_like_own_constraints() {
     let mut zones = cluster();
@@ -465,7 +466,7 @@ fn sc_371_min_domains_are_part_of_a_group() {
     }
 }
 
-/// SC-374, SC-376.
+/// SCH-127, Q5, SC-374, SC-376.
 #[test]
 fn sc_374_376_which_domains_there_are() {
     let mut none = with(pool("p").require("custom NotIn a"), f1());
@@ -475,4 +476,19 @@ fn sc_374_376_which_domains_there_are() {
     types[0] = types[0].clone().in_zones(&["z3"], 1.0);
     only_z3.pool(pool("p"), types);
     assert_eq!(only_z3.one_label("zone", by_zone().select("type", "std")), "z3", "SC-376");
+}
+
+/// SCH-125: a pod that is planned anew does not count where it is now.
+#[test]
+fn sch_125_pods_of_the_batch_are_not_counted() {
+    let mut cluster = cluster();
+    let mut going = unmanaged("going", "cpu=4 pods=9", "zone=z1");
+    Arc::make_mut(going.node.as_mut().unwrap()).deleting_since = Some(Timestamp::UNIX_EPOCH);
+    cluster.node(going);
+    let id = cluster.bound(app().spread(spread("zone")), "going");
+    let moving = cluster.at(&id).unwrap().pods[0].clone();
+    cluster.pending.insert(id.clone(), moving);
+    let plan = cluster.plan();
+    let zone = plan.claims[0].requirements.get(labels::ZONE).unwrap().to_string();
+    assert_eq!(zone, "topology.kubernetes.io/zone In [z1]", "as if nobody were there");
 }

@@ -75,7 +75,7 @@ fn sc_243_to_246_and_250_limits_of_nodes() {
     }
 }
 
-/// SC-251, SC-387, Q36.
+/// SCH-158, SC-251, SC-387, Q36.
 #[test]
 fn sc_251_387_a_node_at_its_limit() {
     for (id, there, pod, fits) in [
@@ -153,7 +153,7 @@ fn vc_098_099_nodes_that_have_not_reported() {
     assert_eq!(unknown.nodes.len(), 1, "a node of no known type");
 }
 
-/// SC-375, SCH-156.
+/// SCH-100, Q7, SC-375, SCH-156.
 #[test]
 fn sc_375_a_pod_whose_volumes_cannot_be_read() {
     let mut broken = pod();

@@ -131,7 +131,7 @@ fn selectors_of_services() {
     assert_eq!(deduced([], &pod("app=web", "")), "none", "SC-227");
 }
 
-/// SC-231, SC-232, VC-108: Services and owner together.
+/// V15-99, SC-231, SC-232, VC-108: Services and owner together.
 #[test]
 fn services_and_owners() {
     use WorkloadKind::{ReplicaSet, ReplicationController};
