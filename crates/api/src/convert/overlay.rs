@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    fn read(spec: Value) -> OverlayView {
+    fn read(spec: &Value) -> OverlayView {
         let object = json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay",
             "metadata": {"name": "o"}, "spec": spec});
         overlay(&serde_json::from_value(object).unwrap(), &LabelPolicy::core()).view
@@ -53,16 +53,16 @@ mod tests {
     /// SCH-164.
     #[test]
     fn overlays_are_understood() {
-        let all = read(json!({
+        let all = read(&json!({
             "requirements": [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["p"]}],
             "priceAdjustment": "-10%", "capacity": {"smarter-devices/fuse": "5"}, "weight": 10,
         }));
         assert_eq!((all.weight, all.price, all.invalid), (10, Some(PriceChange::Percent(-10.0)), None));
         assert_eq!(all.requirements.to_string(), "karpenter.sh/nodepool In [p]");
         assert_eq!(all.capacity.to_string(), "smarter-devices/fuse: 5");
-        let plain = read(json!({"requirements": [], "price": "1.5"}));
+        let plain = read(&json!({"requirements": [], "price": "1.5"}));
         assert_eq!((plain.weight, plain.price), (0, Some(PriceChange::Set(Price::new(1.5).unwrap()))));
-        assert_eq!(read(json!({"requirements": []})).price, None);
+        assert_eq!(read(&json!({"requirements": []})).price, None);
     }
 
     /// SC-274, SCH-168, API-88: what the schema would have caught, smuggled past it.
@@ -78,7 +78,7 @@ mod tests {
             ("a price that is none", json!({"requirements": [], "price": "cheap"})),
             ("an amount that is none", json!({"requirements": [], "capacity": {"x": "many"}})),
         ] {
-            assert!(read(spec).invalid.is_some(), "{name}");
+            assert!(read(&spec).invalid.is_some(), "{name}");
         }
     }
 }

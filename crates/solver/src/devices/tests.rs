@@ -339,8 +339,7 @@ fn dropped_types_give_back() {
 #[test]
 fn hard_searches_are_given_up() {
     let names: Vec<String> = (0..60).map(|index| format!("d{index:02}")).collect();
-    let devices =
-        names.iter().enumerate().map(|(index, name)| labelled(device(name), "n", index as i64 / 15)).collect();
+    let devices = names.iter().zip(0..).map(|(name, index)| labelled(device(name), "n", index / 15)).collect();
     let mut hard = claim("a", [exactly("gpu", 10), exactly("gpu2", 10)]);
     // Four values with fifteen devices each: every choice of ten has to be tried before it is sure that twenty do not fit.
     hard.constraints = vec![match_attribute(&[], "gpu.com/n")];

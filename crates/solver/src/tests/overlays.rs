@@ -49,7 +49,7 @@ fn sc_276_overlays_decide() {
     let fuse = || pod().asks("smarter-devices/fuse=1");
     assert_eq!(two().one_label("type", fuse()), "none");
     let more = OverlayView { capacity: resources("smarter-devices/fuse=2"), ..overlay("o", "type In dear") };
-    let mut fused = laid(two(), &[more.clone()]);
+    let mut fused = laid(two(), std::slice::from_ref(&more));
     let ids = fused.run([fuse(), fuse(), fuse()]);
     assert_eq!((fused.placed(&ids), fused.hosts(&ids)), (3, 2), "two of them on each node");
     assert_eq!(fused.label("type", &ids[0]), "dear");
