@@ -141,13 +141,15 @@ impl Compiled {
         self.namespaces.clone_from(&snapshot.namespaces);
         self.reservations = Reservations::new(snapshot, self.algebra.rules());
         let around = Around::of(snapshot);
-        let same = around.is_same(&self.around) && before == (self.keys.len(), self.pods.labels_read());
-        self.update_nodes(snapshot, !same);
+        let same = around.is_same(&self.around);
+        let as_read = before == (self.keys.len(), self.pods.labels_read());
+        self.update_nodes(snapshot, !same || !as_read);
         self.around = around;
-        self.update_pools(snapshot);
+        self.update_pools(snapshot, same);
     }
 
-    fn update_pools(&mut self, snapshot: &Snapshot) {
+    /// `same`: neither DaemonSets nor catalogues have changed.
+    fn update_pools(&mut self, snapshot: &Snapshot, same: bool) {
         let mut offers: Vec<_> = snapshot.pools.iter().collect();
         // However they were listed (SC-368).
         offers.sort_by(|a, b| by_precedence(&a.pool, &b.pool));
@@ -161,10 +163,20 @@ impl Compiled {
             self.offers = finish::Offers::default();
         }
         let at: Vec<usize> = offers.iter().map(|offer| self.catalogue(&offer.instance_types)).collect();
+        let known = if same { std::mem::take(&mut self.pools) } else { Vec::new() };
         self.pools.clear();
+        let mut known: Vec<Option<Pool>> = known.into_iter().map(Some).collect();
         for (offer, at) in offers.into_iter().zip(at) {
-            let known = (&mut self.algebra, &mut self.names, &mut self.taints);
-            self.pools.push(Pool::new(offer, (at, &mut self.catalogues[at]), &snapshot.daemons, known));
+            let resources = self.names.len();
+            let old = known.iter_mut().find(|pool| pool.as_ref().is_some_and(|pool| pool.is_of(offer, at, resources)));
+            let pool = if let Some(mut pool) = old.and_then(Option::take) {
+                pool.charge_usage(offer);
+                pool
+            } else {
+                let names = (&mut self.algebra, &mut self.names, &mut self.taints);
+                Pool::new(offer, (at, &mut self.catalogues[at]), &snapshot.daemons, names)
+            };
+            self.pools.push(pool);
         }
     }
 

@@ -24,6 +24,9 @@ impl Reservations {
     /// The smallest count that any type of any pool reports, offerings that are unavailable included.
     pub(crate) fn new(snapshot: &Snapshot, rules: &LabelRules) -> Self {
         let mut left: BTreeMap<String, u32> = BTreeMap::new();
+        if rules.reservation_key().is_none() {
+            return Self::default();
+        }
         let types = snapshot.pools.iter().flat_map(|offer| offer.instance_types.iter());
         for offering in types.flat_map(|known| &known.offerings) {
             let Some(id) = offering.reservation(rules) else { continue };

@@ -48,6 +48,8 @@ pub(crate) struct Algebra {
     /// By key.
     reqs: Vec<Box<[(KeyId, SetId)]>>,
     req_index: Index,
+    /// By set: the set of sets that has no other.
+    alone: Vec<ReqId>,
     met: PairMemo,
     lenient: PairMemo,
     strict: PairMemo,
@@ -76,6 +78,7 @@ impl Algebra {
             set_index: Index::default(),
             reqs: Vec::new(),
             req_index: Index::default(),
+            alone: Vec::new(),
             met: PairMemo::default(),
             lenient: PairMemo::default(),
             strict: PairMemo::default(),
@@ -156,6 +159,18 @@ impl Algebra {
         }
         asked.req = self.req(pairs);
         asked
+    }
+
+    /// The one set alone.
+    pub(crate) fn only(&mut self, set: SetId) -> ReqId {
+        let at = set as usize;
+        if self.alone.len() <= at {
+            self.alone.resize(self.sets.len(), NONE);
+        }
+        if self.alone[at] == NONE {
+            self.alone[at] = self.of_sets(std::iter::once(set));
+        }
+        self.alone[at]
     }
 
     pub(crate) fn of_sets(&mut self, sets: impl Iterator<Item = SetId>) -> ReqId {

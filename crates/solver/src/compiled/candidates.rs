@@ -27,10 +27,9 @@ impl Pass<'_> {
     pub(crate) fn host_rules(&mut self, trial: Trial) -> Option<HostRules> {
         let mut rules = HostRules::default();
         let against = self.groups.against(trial.badge, &self.compiled.pods.badges)[0].clone();
-        let badge = &self.compiled.pods.badges[trial.badge as usize];
         let variant = &self.variants[trial.variant];
         for group in variant.owned[0].iter().chain(&against).copied() {
-            let own = self.groups.selects(group, badge);
+            let own = self.groups.selects(group, trial.badge);
             match self.groups.group(group).identity.kind {
                 Kind::Spread { max_skew: 0, .. } if own => return None,
                 Kind::Spread { .. } => rules.0.push(HostRule { group, own: usize::from(own), inside: false }),

@@ -57,6 +57,8 @@ struct Sale {
 struct Kind {
     req: ReqId,
     capacity_type: Option<String>,
+    /// Bought from a reservation.
+    reserved: bool,
     rows: Bits,
 }
 
@@ -129,14 +131,15 @@ impl Catalogue {
 
     fn add_offering(&mut self, offering: &karpenter_model::instance_type::Offering, row: usize, algebra: &mut Algebra) {
         let req = algebra.intern(&offering.requirements).req;
-        if offering.reservation(algebra.rules()).is_some() {
-            self.reserved.set(row);
-        }
         let known = self.kinds.iter().position(|kind| kind.req == req);
         let kind = known.unwrap_or(self.kinds.len());
         if known.is_none() {
             let capacity_type = offering.capacity_type().map(ToOwned::to_owned);
-            self.kinds.push(Kind { req, capacity_type, rows: Bits::default() });
+            let reserved = offering.reservation(algebra.rules()).is_some();
+            self.kinds.push(Kind { req, capacity_type, reserved, rows: Bits::default() });
+        }
+        if self.kinds[kind].reserved {
+            self.reserved.set(row);
         }
         self.kinds[kind].rows.set(row);
         self.rows[row].sales.push(Sale { kind, price: offering.price, launchable: offering.is_launchable() });

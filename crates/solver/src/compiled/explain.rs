@@ -142,10 +142,9 @@ impl Pass<'_> {
         groups.extend(&self.groups.against(trial.badge, &pods.badges)[1]);
         groups.sort_by(|a, b| self.groups.key(*a).cmp(self.groups.key(*b)));
         let strict = self.variants[trial.variant].strict.req;
-        let badge = &self.compiled.pods.badges[trial.badge as usize];
         let algebra = &mut self.compiled.algebra;
         let candidate = algebra.intern(candidate).req;
-        let choices = self.groups.choices(&groups, badge, strict, candidate, algebra);
+        let choices = self.groups.choices(&groups, trial.badge, strict, candidate, algebra);
         choices.into_iter().map(|sets| sets.into_iter().map(|set| algebra.requirement(set).clone()).collect()).collect()
     }
 

@@ -6,7 +6,7 @@ use karpenter_model::requirements::Requirements;
 use karpenter_model::scheduling::{AffinityTerm, NodePolicy, PodScheduling, SpreadConstraint};
 use karpenter_model::taints::Toleration;
 
-use super::algebra::{Algebra, Asked, ReqId, SetId};
+use super::algebra::{Algebra, Asked, KeyId, ReqId, SetId};
 use super::bits::Bits;
 use super::domains::Universe;
 use super::group::{Group, Identity, Kind, Picks, Site, Spot};
@@ -15,7 +15,7 @@ use super::nodes::{Node, TaintLists, TaintsId};
 use super::pods::{Badge, BadgeId};
 
 /// The most combinations of tied domains that are tried for one candidate (SCH-251).
-const MAX_COMBINATIONS: usize = 64;
+pub(crate) const MAX_COMBINATIONS: usize = 64;
 
 /// An ordinary group, or one of required anti-affinity seen from the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +49,9 @@ pub(crate) struct Place {
 #[derive(Debug, Default, Clone)]
 struct Concerned {
     counted_by: Vec<usize>,
+    /// The same as a set.
+    counted: Bits,
+    counted_inverse: Bits,
     known: usize,
     /// Inverse groups of hosts, and of other keys.
     against: [Vec<GroupRef>; 2],
@@ -396,11 +399,13 @@ impl Groups {
         for group in known.known..self.own.len() {
             if self.own[group].selects(&badges[at]) {
                 known.counted_by.push(group);
+                known.counted.set(group);
             }
         }
         known.known = self.own.len();
         for group in known.known_inverse..self.inverse.len() {
             if self.inverse[group].selects(&badges[at]) {
+                known.counted_inverse.set(group);
                 let keyed = usize::from(self.inverse[group].universe.is_some());
                 known.against[keyed].push(GroupRef::Inverse(group));
             }
@@ -414,9 +419,13 @@ impl Groups {
         &self.concerned(badge, badges).against
     }
 
-    /// Whether the group counts pods of this badge.
-    pub(crate) fn selects(&self, group: GroupRef, badge: &Badge) -> bool {
-        self.get(group).selects(badge)
+    /// Whether the group counts pods of this badge, which was asked about before.
+    pub(crate) fn selects(&self, group: GroupRef, badge: BadgeId) -> bool {
+        let known = &self.concerned[badge as usize];
+        match group {
+            GroupRef::Own(at) => known.counted.has(at),
+            GroupRef::Inverse(at) => known.counted_inverse.has(at),
+        }
     }
 
     /// The group's key, by name.
@@ -424,12 +433,38 @@ impl Groups {
         &self.get(group).identity.key
     }
 
+    /// What one group, not of hosts, lets the pod choose from, and its key; `None` when it does not restrict.
+    pub(crate) fn options(
+        &mut self,
+        reference: GroupRef,
+        badge: BadgeId,
+        (strict, candidate): (ReqId, ReqId),
+        algebra: &mut Algebra,
+        out: &mut Vec<SetId>,
+    ) -> Option<KeyId> {
+        let own = self.selects(reference, badge);
+        let group = match reference {
+            GroupRef::Own(at) => &self.own[at],
+            GroupRef::Inverse(at) => &self.inverse[at],
+        };
+        let universe = &mut self.universes[group.universe?];
+        let (pod, node) = (algebra.get(strict, universe.key), algebra.get(candidate, universe.key));
+        [pod, node].into_iter().flatten().for_each(|set| universe.know(set, algebra));
+        let mut picks = Picks::default();
+        if !group.options(own, universe.allowed(pod), universe.allowed(node), &mut picks) {
+            return None;
+        }
+        out.extend(picks.ones.iter().map(|domain| universe.only(*domain, algebra)));
+        out.extend(picks.any.map(|domains| universe.any_of(&domains, algebra)));
+        Some(universe.key)
+    }
+
     /// The ways in which a candidate can be narrowed so that the pod may go there, best first; empty when it may not
     /// (SCH-137, SCH-251). `groups`: not those of hosts, ordered by key.
     pub(crate) fn choices(
         &mut self,
         groups: &[GroupRef],
-        badge: &Badge,
+        badge: BadgeId,
         strict: ReqId,
         candidate: ReqId,
         algebra: &mut Algebra,
@@ -438,21 +473,11 @@ impl Groups {
         let mut key = NONE;
         let mut options = Vec::new();
         for reference in groups {
-            let group = match reference {
-                GroupRef::Own(at) => &self.own[*at],
-                GroupRef::Inverse(at) => &self.inverse[*at],
-            };
-            let Some(universe) = group.universe.map(|at| &mut self.universes[at]) else { continue };
-            let (pod, node) = (algebra.get(strict, universe.key), algebra.get(candidate, universe.key));
-            [pod, node].into_iter().flatten().for_each(|set| universe.know(set, algebra));
-            let mut picks = Picks::default();
-            if !group.options(group.selects(badge), universe.allowed(pod), universe.allowed(node), &mut picks) {
-                continue;
-            }
             options.clear();
-            options.extend(picks.ones.iter().map(|domain| universe.only(*domain, algebra)));
-            options.extend(picks.any.map(|domains| universe.any_of(&domains, algebra)));
-            let same_key = std::mem::replace(&mut key, universe.key) == universe.key;
+            let Some(this_key) = self.options(*reference, badge, (strict, candidate), algebra, &mut options) else {
+                continue;
+            };
+            let same_key = std::mem::replace(&mut key, this_key) == this_key;
             let mut next = Vec::new();
             'all: for narrowed in &combinations {
                 for option in &options {

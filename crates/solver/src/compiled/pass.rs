@@ -6,12 +6,12 @@ use std::sync::Arc;
 use karpenter_model::quantity::Quantity;
 
 use super::Compiled;
-use super::algebra::{ANYTHING, Asked, ReqId};
+use super::algebra::{ANYTHING, Asked, ReqId, SetId};
 use super::amounts::{self, Amounts};
 use super::bits::Bits;
 use super::claims::Claim;
 use super::group::Site;
-use super::groups::{GroupRef, Groups, Place, World};
+use super::groups::{GroupRef, Groups, MAX_COMBINATIONS, Place, World};
 use super::intern::{Id, NONE, PairMemo, id};
 use super::nodes::TaintsId;
 use super::pods::{BadgeId, ClassId, KindId, ShapeId};
@@ -71,6 +71,7 @@ pub(crate) struct Pass<'c> {
     /// Work space.
     pub(crate) choices: Choices,
     pub(crate) rows: Vec<u64>,
+    sets: Vec<SetId>,
 }
 
 #[derive(Debug, Clone)]
@@ -204,6 +205,7 @@ impl<'c> Pass<'c> {
             changes: None,
             choices: Choices::default(),
             rows: Vec::new(),
+            sets: Vec::new(),
             compiled,
         };
         pass.add_slots();
@@ -413,8 +415,23 @@ impl<'c> Pass<'c> {
                 self.choices.all.push((at, with_volumes));
                 continue;
             }
-            let badge = &pods.badges[trial.badge as usize];
-            let narrowed = self.groups.choices(groups, badge, variant.strict.req, with_volumes, algebra);
+            if let [one] = groups[..] {
+                // The common case needs no combinations.
+                let asked = (variant.strict.req, with_volumes);
+                self.sets.clear();
+                let restricts = self.groups.options(one, trial.badge, asked, algebra, &mut self.sets).is_some();
+                if !restricts {
+                    self.choices.all.push((at, with_volumes));
+                } else if self.sets.is_empty() {
+                    self.choices.all.push((at, NONE));
+                }
+                for set in self.sets.iter().take(MAX_COMBINATIONS) {
+                    let narrowed = algebra.only(*set);
+                    self.choices.all.push((at, meet(algebra, with_volumes, narrowed).unwrap_or(NONE)));
+                }
+                continue;
+            }
+            let narrowed = self.groups.choices(groups, trial.badge, variant.strict.req, with_volumes, algebra);
             if narrowed.is_empty() {
                 self.choices.all.push((at, NONE));
             }

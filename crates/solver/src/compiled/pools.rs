@@ -132,6 +132,23 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Nothing has changed but how much of the limits is used.
+    pub(crate) fn is_of(&self, offer: &PoolOffer, catalogue: usize, resources: usize) -> bool {
+        self.catalogue == catalogue
+            && (self.columns.len() == resources || self.rows.is_empty())
+            && (Arc::ptr_eq(&self.view, &offer.pool) || self.view == offer.pool)
+    }
+
+    pub(crate) fn charge_usage(&mut self, offer: &PoolOffer) {
+        self.view = offer.pool.clone();
+        let mut left = offer.pool.limits.clone();
+        left.subtract(&offer.usage);
+        // Limits are those of the pool, in the same order.
+        self.limits.iter_mut().zip(left.iter()).for_each(|(limit, (_, left))| limit.left = left);
+    }
+}
+
 fn limit(catalogue: &Catalogue, rows: &Bits, name: &str, left: Quantity) -> Limit {
     let capacity: Vec<Quantity> =
         (0..catalogue.rows.len()).map(|row| catalogue.known(row).capacity.amount(name)).collect();
