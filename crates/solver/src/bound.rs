@@ -1,5 +1,7 @@
 //! What the pods of a plan must cost at least, with the prices that prove it.
 
+use std::collections::BTreeMap;
+
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::resources::{CPU, MEMORY, PODS};
@@ -10,7 +12,7 @@ use crate::options::Options;
 use crate::packing::bits::Bits;
 use crate::packing::fill::values_of;
 use crate::packing::knapsack::{Effort, best_load};
-use crate::packing::{Item, Problem, Steps, fluid, patterns};
+use crate::packing::{Item, Packed, Problem, Steps, fluid, patterns};
 use crate::plan::Plan;
 
 /// Which argument a bound rests on.
@@ -76,9 +78,13 @@ pub(crate) fn of(snapshot: &Snapshot, rules: &LabelRules, options: &Options, pla
     let values = values_of(problem, &prices, 0.0);
     let mut best = certified(&reading, &counts, &values, BoundKind::Fluid, steps);
     let cost = plan.cost_per_hour();
-    if best.per_hour < cost * 0.997 && counts.len() <= MOST_ITEMS && !steps.is_empty() {
-        let mut share = steps.share(70);
-        let outcome = patterns::solve(problem, &counts, &[], best.per_hour, &mut share);
+    // From nothing and from the plan's own nodes: where the search ends depends on where it begins.
+    for start in [Vec::new(), seeds(&reading, plan)] {
+        if best.per_hour >= cost * 0.997 || counts.len() > MOST_ITEMS || steps.is_empty() {
+            break;
+        }
+        let mut share = steps.share(50);
+        let outcome = patterns::solve(problem, &counts, &start, best.per_hour, &mut share);
         steps.spend(share);
         let pattern = certified(&reading, &counts, &outcome.duals, BoundKind::Pattern, steps);
         if pattern.per_hour > best.per_hour {
@@ -97,6 +103,23 @@ pub(crate) fn of(snapshot: &Snapshot, rules: &LabelRules, options: &Options, pla
     let per_gib = price(MEMORY) * 1_073_741_824.0;
     best.prices = DualPrices { per_cpu: price(CPU), per_gib, per_pod: price(PODS) };
     best
+}
+
+/// The nodes of the plan, as patterns to begin with.
+fn seeds(reading: &Reading<'_>, plan: &Plan) -> Vec<Packed> {
+    let mut item_of: BTreeMap<&PodId, usize> = BTreeMap::new();
+    for (item, groups) in reading.members.iter().enumerate() {
+        item_of.extend(groups.iter().flatten().map(|pod| (&pod.id, item)));
+    }
+    let load = |pods: &[PodId]| {
+        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+        for item in pods.iter().filter_map(|pod| item_of.get(pod)) {
+            *counts.entry(*item).or_default() += 1;
+        }
+        counts.into_iter().collect::<Vec<_>>()
+    };
+    let seed = |load: Vec<(usize, u32)>| Some(Packed { bin: reading.problem.cheapest(&load)?, load, times: 1 });
+    plan.claims.iter().filter_map(|claim| seed(load(&claim.pods))).collect()
 }
 
 /// What everything is worth, less what bins that are limited in number could hold for nothing or for less.

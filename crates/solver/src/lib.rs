@@ -23,6 +23,7 @@ mod options;
 mod packing;
 mod plan;
 mod reservations;
+mod shapes;
 
 #[cfg(test)]
 mod plain;
@@ -33,6 +34,7 @@ pub use plan::{
     Criterion, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Solver, Unplaced, Work, appraise, plan,
     plan_until,
 };
+pub use shapes::{Cheaper, Fill, Lack, NodeRefusal, NodesRefuse, Shape, refusing_nodes, shape};
 
 #[cfg(test)]
 mod tests;

@@ -68,7 +68,7 @@ impl Default for Options {
             reserved: Reserved::Strict,
             max_instance_types: 600,
             planner: Planner::Reference,
-            steps: 100_000_000,
+            steps: 200_000_000,
         }
     }
 }

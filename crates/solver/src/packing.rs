@@ -22,6 +22,10 @@ mod tests;
 
 use self::bits::Bits;
 
+/// With more bins than this only some of each size are filled.
+const MOST_BINS: usize = 100;
+/// How much dearer the next size is then.
+const STEP: f64 = 1.12;
 /// Amounts are sums of floats; a node is not too small for what rounding makes of them.
 pub(crate) const SLACK: f64 = 1e-9;
 
@@ -137,6 +141,30 @@ impl Problem {
     #[cfg(test)]
     pub(crate) fn counts(&self) -> Vec<u32> {
         self.items.iter().map(|item| item.count).collect()
+    }
+
+    /// Enough bins to choose from: of very many, some of each size. Loads move to the cheapest bin of all in the end.
+    pub(crate) fn shortlist(&self) -> Vec<usize> {
+        if self.bins.len() <= MOST_BINS {
+            return (0..self.bins.len()).collect();
+        }
+        let mut chosen = Bits::new(self.bins.len());
+        let mut last = 0.0;
+        for (index, bin) in self.bins.iter().enumerate() {
+            if bin.price >= last * STEP {
+                chosen.insert(index);
+                last = bin.price;
+            }
+        }
+        // Everybody can use one of them.
+        for item in &self.items {
+            let mut usable = item.bins.clone();
+            usable.intersect(&chosen);
+            if usable.is_empty() {
+                item.bins.iter().take(1).for_each(|bin| chosen.insert(bin));
+            }
+        }
+        chosen.iter().collect()
     }
 
     pub(crate) fn dimensions(&self) -> usize {

@@ -2,8 +2,8 @@
 
 use super::Candidate;
 use super::reading::Reading;
-use crate::packing::fill::{fill, values_of};
-use crate::packing::{Packing, Steps, fluid, patterns, search};
+use crate::packing::fill::{fill, top_up, values_of};
+use crate::packing::{Packed, Packing, Problem, Steps, fluid, patterns, search};
 use crate::plan::Part;
 
 /// How much more large items count than their room, from one attempt at filling to the next.
@@ -13,22 +13,56 @@ const CLOSE: f64 = 1.003;
 /// Items above this make the pattern programme slower than filling is worse.
 const MOST_ITEMS: usize = 500;
 
-/// Packings that are cheaper than the reference, the cheapest first, one for each part of the portfolio.
+/// Packings that are cheaper than the reference, those first that are most likely to survive the pass.
 pub(crate) fn packings(reading: &Reading<'_>, reference: f64, steps: &mut Steps) -> Vec<Candidate> {
     let problem = &reading.problem;
     let counts: Vec<u32> = problem.items.iter().map(|item| if item.bins.is_empty() { 0 } else { item.count }).collect();
     if problem.bins.is_empty() || counts.iter().all(|count| *count == 0) {
         return Vec::new();
     }
-    let prices = fluid::dual_prices(problem, &counts, steps);
+    let mut found: Vec<Candidate> = Vec::new();
+    if reading.zones > 1 {
+        let mut share = steps.share(50);
+        found.extend(zone_by_zone(problem, &counts, reading.zones, &mut share));
+        steps.spend(share);
+    }
+    let mut share = steps.share(70);
+    found.extend(packed(problem, &counts, &mut share));
+    steps.spend(share);
+    // Pods that no bin holds cost something too, so that the comparison is in favour of the packing.
+    found.retain(|candidate| problem.cost(&candidate.packing) < reference * (1.0 - 1e-9));
+    found
+}
+
+/// Pods that must spread over zones: one zone is packed with its part of everything, and the others like it. What cannot
+/// be divided comes on top.
+fn zone_by_zone(problem: &Problem, counts: &[u32], zones: u32, steps: &mut Steps) -> Option<Candidate> {
+    let part: Vec<u32> = counts.iter().map(|count| count / zones).collect();
+    let mut share = steps.share(70);
+    let first = packed(problem, &part, &mut share).into_iter().next();
+    steps.spend(share);
+    let first = first?;
+    let mut packing: Packing =
+        first.packing.into_iter().map(|one| Packed { times: one.times * zones, ..one }).collect();
+    let mut left: Vec<u32> = counts.iter().map(|count| count % zones).collect();
+    top_up(problem, &mut packing, &mut left, steps);
+    if left.iter().any(|count| *count > 0) {
+        packing.extend(packed(problem, &left, steps).into_iter().next()?.packing);
+    }
+    Some(Candidate { part: first.part, packing })
+}
+
+/// The cheapest first, one for each part of the portfolio.
+pub(crate) fn packed(problem: &Problem, counts: &[u32], steps: &mut Steps) -> Vec<Candidate> {
+    let prices = fluid::dual_prices(problem, counts, steps);
     let plain = values_of(problem, &prices, 0.0);
-    let bound: f64 = plain.iter().zip(&counts).map(|(value, count)| value * f64::from(*count)).sum();
+    let bound: f64 = plain.iter().zip(counts).map(|(value, count)| value * f64::from(*count)).sum();
     let mut found: Vec<Candidate> = Vec::new();
     let mut filled: Option<Packing> = None;
     for bulk in BULKS {
         let values = values_of(problem, &prices, bulk);
         let mut share = steps.share(15);
-        let packing = fill(problem, &values, &counts, &mut share);
+        let packing = fill(problem, &values, counts, &mut share);
         steps.spend(share);
         let better =
             |packing: &Packing| filled.as_ref().is_none_or(|known| problem.cost(packing) < problem.cost(known));
@@ -39,10 +73,10 @@ pub(crate) fn packings(reading: &Reading<'_>, reference: f64, steps: &mut Steps)
         let close = problem.cost(&packing) <= bound * CLOSE;
         if !close && counts.len() <= MOST_ITEMS {
             let mut share = steps.share(50);
-            let outcome = patterns::solve(problem, &counts, &packing, bound, &mut share);
+            let outcome = patterns::solve(problem, counts, &packing, bound, &mut share);
             steps.spend(share);
             let mut share = steps.share(30);
-            let rounded = patterns::rounded(problem, &counts, &outcome, &mut share);
+            let rounded = patterns::rounded(problem, counts, &outcome, &mut share);
             steps.spend(share);
             if let Some(rounded) = rounded {
                 values.clone_from(&outcome.values);
@@ -54,14 +88,12 @@ pub(crate) fn packings(reading: &Reading<'_>, reference: f64, steps: &mut Steps)
     found.sort_by(|a, b| problem.cost(&a.packing).total_cmp(&problem.cost(&b.packing)));
     if let Some(first) = found.first().filter(|first| problem.cost(&first.packing) > bound * CLOSE) {
         let before = problem.cost(&first.packing);
-        let mut share = steps.share(60);
+        let mut share = steps.share(80);
         let packing = search::improved(problem, &values, first.packing.clone(), &mut share);
         steps.spend(share);
         if problem.cost(&packing) < before {
             found.insert(0, Candidate { part: Part::Search, packing });
         }
     }
-    // Pods that no bin holds cost something too, so that the comparison is in favour of the packing.
-    found.retain(|candidate| problem.cost(&candidate.packing) < reference * (1.0 - 1e-9));
     found
 }

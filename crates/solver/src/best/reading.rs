@@ -1,6 +1,6 @@
 //! A snapshot read as a packing problem.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
@@ -8,7 +8,7 @@ use karpenter_model::pod::PodView;
 use karpenter_model::pool::{PoolView, by_precedence};
 use karpenter_model::requirements::{Requirement, Requirements, Undefined};
 use karpenter_model::resources::Resources;
-use karpenter_model::scheduling::PodScheduling;
+use karpenter_model::scheduling::{PodScheduling, SpreadConstraint, WhenUnsatisfiable};
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
 use karpenter_model::taints::{Effect, Taint, Toleration, first_untolerated};
 
@@ -43,6 +43,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) limited: Vec<Limited>,
     /// Names of the first dimensions; the others are caps.
     pub(crate) resources: Vec<String>,
+    /// How many zones pods must spread over; 0 when none must.
+    pub(crate) zones: u32,
 }
 
 /// What a pod asks of its node, without amounts.
@@ -116,7 +118,21 @@ pub(crate) fn read<'a>(
         // Nodes that exist may have pods that count already; a bound must not rely on them.
         limited.bin.capacity.extend(all_caps.iter().map(|_| f64::MAX));
     }
-    items(groups, columns, resources, all_caps.len(), &source)
+    let zones = if pods.iter().any(|pod| spreads_over_zones(pod)) { zones(snapshot) } else { 0 };
+    Reading { zones, ..items(groups, columns, resources, all_caps.len(), &source) }
+}
+
+fn spreads_over_zones(pod: &PodView) -> bool {
+    let hard = |one: &SpreadConstraint| one.when == WhenUnsatisfiable::DoNotSchedule && one.key == labels::ZONE;
+    pod.scheduling.spread.iter().any(hard)
+}
+
+/// Zones that something can be launched in.
+fn zones(snapshot: &Snapshot) -> u32 {
+    let types = snapshot.pools.iter().flat_map(|offer| offer.instance_types.iter());
+    let offerings = types.flat_map(|known| &known.offerings).filter(|offering| offering.is_launchable());
+    let zones: BTreeSet<&str> = offerings.filter_map(|offering| offering.zone()).collect();
+    u32::try_from(zones.len()).unwrap_or(0)
 }
 
 /// Pods that ask for the same.
@@ -176,6 +192,7 @@ fn items<'a>(
         members,
         limited: columns.limited,
         resources,
+        zones: 0,
     }
 }
 
@@ -218,6 +235,9 @@ impl Source<'_> {
         if self.strictness == Strictness::Required {
             columns.limited.extend(self.free(resources));
         }
+        // However types and offerings were listed (SC-368).
+        columns.bins.sort_by(|a, b| (a.1, in_order(&a.0), &a.2).cmp(&(b.1, in_order(&b.0), &b.2)));
+        columns.limited.sort_by_cached_key(|limited| (in_order(&limited.bin), limited.count));
         columns
     }
 
@@ -342,6 +362,11 @@ impl Source<'_> {
         });
         free.collect()
     }
+}
+
+/// Amounts as integers that sort alike; none of them is negative.
+fn in_order(bin: &Bin) -> (u64, Vec<u64>) {
+    (bin.price.to_bits(), bin.capacity.iter().map(|amount| amount.to_bits()).collect())
 }
 
 fn together(a: &Requirements, b: &Requirements) -> Requirements {

@@ -3,9 +3,9 @@
 use karpenter_model::pod::PodView;
 
 use super::Engine;
+use super::portfolio;
 use super::reading::Reading;
-use crate::packing::fill::{fill, values_of};
-use crate::packing::{Load, Packing, Steps, fluid, times_in};
+use crate::packing::{Load, Packing, Steps, times_in};
 
 /// Rounds in which pods are tried that were refused before: topology may allow them once others are placed.
 const ROUNDS: usize = 12;
@@ -79,9 +79,11 @@ pub(crate) fn replay<'a>(reading: &Reading<'a>, packing: &Packing, engine: &mut 
         if turn + 1 == REPACKS || left.iter().all(|count| *count == 0) {
             break;
         }
-        let prices = fluid::dual_prices(&reading.problem, &left, steps);
-        match fill(&reading.problem, &values_of(&reading.problem, &prices, 0.3), &left, steps) {
-            Some(again) => next = again,
+        let mut share = steps.share(30);
+        let again = portfolio::packed(&reading.problem, &left, &mut share).into_iter().next();
+        steps.spend(share);
+        match again {
+            Some(again) => next = again.packing,
             None => break,
         }
     }

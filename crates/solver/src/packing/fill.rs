@@ -11,6 +11,7 @@ const NODES: u32 = 40;
 pub(crate) fn fill(problem: &Problem, values: &[f64], counts: &[u32], steps: &mut Steps) -> Option<Packing> {
     let mut left = counts.to_vec();
     let mut packing = Packing::new();
+    let bins = problem.shortlist();
     // A load that was best for a bin stays so until an item of it runs short, and then the bin can hardly get better: the
     // best bins are asked again, the others when it is their turn.
     let mut known: Vec<Option<(f64, Load)>> = vec![None; problem.bins.len()];
@@ -21,7 +22,7 @@ pub(crate) fn fill(problem: &Problem, values: &[f64], counts: &[u32], steps: &mu
         };
         let bin = loop {
             let best =
-                (0..problem.bins.len()).max_by(|a, b| ratio(*a, &known).total_cmp(&ratio(*b, &known)).then(b.cmp(a)));
+                bins.iter().copied().max_by(|a, b| ratio(*a, &known).total_cmp(&ratio(*b, &known)).then(b.cmp(a)));
             let Some(bin) = best else { return Some(packing) };
             if fresh[bin] {
                 break bin;

@@ -20,6 +20,7 @@ pub(super) struct Choice {
 /// prices are, as long as none is negative, [`ceiling`] is true.
 pub(super) fn optimum(choices: &[Choice], dimensions: usize, steps: &mut Steps) -> (Vec<f64>, Vec<f64>) {
     let mut simplex = Simplex::new(choices, dimensions);
+    simplex.begin_full();
     for _ in 0..4 * (choices.len() + dimensions) {
         if !steps.take((choices.len() + dimensions) * dimensions) || !simplex.step() {
             break;
@@ -68,6 +69,22 @@ impl<'a> Simplex<'a> {
             full: vec![false; choices.len()],
             inside: vec![false; choices.len()],
             left_inside: vec![true; dimensions],
+        }
+    }
+
+    /// What gives most for its room is taken to its limit as long as it fits: most of it stays so.
+    fn begin_full(&mut self) {
+        let density = |choice: &Choice| choice.value / choice.need.iter().sum::<f64>().max(1e-12);
+        let mut order: Vec<(f64, usize)> = self.choices.iter().map(density).zip(0..).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, index) in order {
+            let choice = &self.choices[index];
+            let limit = f64::from(choice.limit);
+            let fits = self.amounts.iter().zip(&choice.need).all(|(left, need)| need * limit <= *left);
+            if fits {
+                self.full[index] = true;
+                self.amounts.iter_mut().zip(&choice.need).for_each(|(left, need)| *left -= need * limit);
+            }
         }
     }
 

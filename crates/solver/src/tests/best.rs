@@ -4,12 +4,12 @@ use karpenter_model::labels::LabelRules;
 use karpenter_model::snapshot::Snapshot;
 use proptest::prelude::*;
 
-use super::build::{app, pod, pool, skew, spread};
+use super::build::{app, pod, pool, skew, spread, unmanaged};
 use super::cluster::{Cluster, with};
 use super::fixtures::it;
 use super::random::{any_cluster, reversed, text};
 use crate::check::violations;
-use crate::{BoundKind, Options, Part, Plan, Planner, appraise, plan};
+use crate::{BoundKind, Options, Part, Plan, Planner, appraise, plan, refusing_nodes, shape};
 
 fn best_of(snapshot: &Snapshot, rules: &LabelRules, options: &Options) -> Plan {
     plan(snapshot, rules, &Options { planner: Planner::Best, ..*options })
@@ -119,6 +119,38 @@ fn spread_over_zones_and_hosts() {
         reference.cost_per_hour()
     );
     assert!(best.gap().unwrap() < 0.17, "{:?}", best.gap());
+}
+
+/// A node says what fills it and what the next cheaper type lacks; the nodes that exist say how near they were.
+#[test]
+fn reasons_for_shapes_and_against_nodes() {
+    let mut cluster = steep();
+    cluster.add_all(8, &pod().asks("cpu=900m memory=1Gi"));
+    let snapshot = cluster.snapshot();
+    let plan = best_of(&snapshot, &cluster.rules, &cluster.options);
+    let why = shape(&snapshot, &cluster.rules, &plan.claims[0]).unwrap();
+    assert_eq!(why.to_string(), "t08 is 91 % full of cpu; t04 would be cheaper but lacks 3300m of cpu");
+    let mut cluster = with(pool("p"), vec![it("t", "cpu=4 memory=4Gi pods=5")]);
+    cluster.node(unmanaged("near", "cpu=8 memory=4Gi pods=5", "rack=r1"));
+    cluster.node(unmanaged("far", "cpu=2 memory=4Gi pods=5", "rack=r1"));
+    cluster.node(unmanaged("other", "cpu=16 memory=4Gi pods=5", "rack=r2"));
+    let id = cluster.add(pod().asks("cpu=9").select("rack", "r1"));
+    let snapshot = cluster.snapshot();
+    let plan = best_of(&snapshot, &cluster.rules, &cluster.options);
+    let nodes: Vec<String> =
+        refusing_nodes(&snapshot, &cluster.rules, &plan, &id).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        nodes,
+        [
+            "2 with too little cpu; near needs 1 more",
+            "1 with other labels, such as other: key rack, rack In [r1] not in rack In [r2]",
+        ]
+    );
+    let mut only = with(pool("p"), vec![it("t", "cpu=4 memory=4Gi pods=5")]);
+    only.add(pod());
+    let plan = only.plan();
+    let why = shape(&only.snapshot(), &only.rules, &plan.claims[0]).unwrap();
+    assert_eq!(why.cheaper, None);
 }
 
 proptest! {

@@ -1,0 +1,224 @@
+//! Why a new node has the shape it has, and why a pod has no place on the nodes that exist.
+//!
+//! Worked out from a finished plan, for whoever reads it; planning does not wait for it.
+
+use std::fmt;
+
+use karpenter_model::instance_type::InstanceType;
+use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::quantity::Quantity;
+use karpenter_model::requirements::{Incompatibility, Requirement, Requirements, Undefined};
+use karpenter_model::resources::Resources;
+use karpenter_model::snapshot::{ExistingNode, Snapshot};
+use karpenter_model::taints::{Taint, first_untolerated};
+
+use crate::plan::{Placement, Plan, PlannedClaim};
+
+/// What a new node is like, if its first choice can be had.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    pub instance_type: String,
+    /// How full it is of everything its pods ask for, the fullest first.
+    pub fill: Vec<Fill>,
+    /// The dearest type that would still be cheaper, and what it lacks; `None` when there is none.
+    pub cheaper: Option<Cheaper>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fill {
+    pub resource: String,
+    pub requested: Quantity,
+    pub allocatable: Quantity,
+}
+
+impl Fill {
+    pub fn share(&self) -> f64 {
+        if self.allocatable.is_zero() { 1.0 } else { self.requested.as_f64() / self.allocatable.as_f64() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cheaper {
+    pub instance_type: String,
+    pub lacks: Lack,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lack {
+    Resource {
+        resource: String,
+        short_by: Quantity,
+    },
+    /// It is not what the claim asks for.
+    Requirements(Vec<Incompatibility>),
+    /// It would do for the pods, but not for something else: `minValues`, ports, volumes, or the number of types.
+    LeftOut,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.instance_type)?;
+        if let Some(first) = self.fill.first() {
+            write!(f, " is {:.0} % full of {}", first.share() * 100.0, first.resource)?;
+        }
+        match &self.cheaper {
+            None => f.write_str("; nothing is cheaper"),
+            Some(Cheaper { instance_type, lacks: Lack::Resource { resource, short_by } }) => {
+                write!(f, "; {instance_type} would be cheaper but lacks {short_by} of {resource}")
+            }
+            Some(Cheaper { instance_type, lacks: Lack::Requirements(all) }) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                write!(f, "; {instance_type} would be cheaper but is not asked for: {}", all.join("; "))
+            }
+            Some(Cheaper { instance_type, lacks: Lack::LeftOut }) => {
+                write!(f, "; {instance_type} would be cheaper but was left out")
+            }
+        }
+    }
+}
+
+/// Why the claim becomes this node; `None` when it cannot become any.
+pub fn shape(snapshot: &Snapshot, rules: &LabelRules, claim: &PlannedClaim) -> Option<Shape> {
+    let offer = snapshot.pools.iter().find(|offer| offer.pool.name == claim.pool.name)?;
+    let first = claim.instance_types.first()?;
+    let chosen = offer.instance_types.iter().find(|known| known.name == *first)?;
+    let allocatable = allocatable(chosen, &claim.requirements, rules);
+    let filled = claim.requests.iter().filter(|(_, amount)| !amount.is_zero());
+    let mut fill: Vec<Fill> = filled
+        .map(|(name, requested)| Fill { resource: name.to_owned(), requested, allocatable: allocatable.amount(name) })
+        .collect();
+    fill.sort_by(|a, b| b.share().total_cmp(&a.share()).then_with(|| a.resource.cmp(&b.resource)));
+    // Offerings as the pods want them, whatever the type.
+    let mut asked = Requirements::clone(&claim.requirements);
+    asked.remove(labels::INSTANCE_TYPE);
+    let price = |known: &InstanceType| known.cheapest_price(&asked, rules);
+    let others = offer.instance_types.iter().filter(|known| price(known) < claim.price && known.name != *first);
+    let cheaper = others
+        .max_by(|a, b| (price(a), &b.name).cmp(&(price(b), &a.name)))
+        .map(|known| Cheaper { instance_type: known.name.clone(), lacks: lack(known, claim, &asked, rules) });
+    Some(Shape { instance_type: first.clone(), fill, cheaper })
+}
+
+fn allocatable(known: &InstanceType, asked: &Requirements, rules: &LabelRules) -> Resources {
+    let launched = known.launchable_offerings(asked, rules);
+    launched.first().map_or_else(|| known.allocatable(), |offering| known.allocatable_with(&offering.overrides))
+}
+
+fn lack(known: &InstanceType, claim: &PlannedClaim, asked: &Requirements, rules: &LabelRules) -> Lack {
+    let conflict = |mine: &Requirement| {
+        let found = known.requirements.get(mine.key())?;
+        let clash = !found.intersects(mine);
+        clash.then(|| Incompatibility::Conflict { asked: mine.clone(), found: found.clone() })
+    };
+    let conflicts: Vec<Incompatibility> = asked.iter().filter_map(conflict).collect();
+    if !conflicts.is_empty() {
+        return Lack::Requirements(conflicts);
+    }
+    match claim.requests.first_shortage(&allocatable(known, asked, rules)) {
+        Some((resource, short_by)) => Lack::Resource { resource: resource.to_owned(), short_by },
+        None => Lack::LeftOut,
+    }
+}
+
+/// Existing nodes that do not take a pod, for one reason.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodesRefuse {
+    pub why: NodeRefusal,
+    pub nodes: usize,
+    /// The first of them, by name; for a lack of resources the one that comes closest.
+    pub example: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeRefusal {
+    Taint(Taint),
+    Requirements(Vec<Incompatibility>),
+    /// The nearest miss among these nodes.
+    TooSmall {
+        resource: String,
+        short_by: Quantity,
+    },
+    /// Ports, volumes, spread or affinity.
+    Rules,
+}
+
+impl fmt::Display for NodesRefuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, example) = (self.nodes, &self.example);
+        match &self.why {
+            NodeRefusal::Taint(taint) => write!(f, "{count} with taint {taint}, such as {example}"),
+            NodeRefusal::Requirements(all) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                write!(f, "{count} with other labels, such as {example}: {}", all.join("; "))
+            }
+            NodeRefusal::TooSmall { resource, short_by } => {
+                write!(f, "{count} with too little {resource}; {example} needs {short_by} more")
+            }
+            NodeRefusal::Rules => {
+                write!(f, "{count} ruled out by ports, volumes, spread or affinity, such as {example}")
+            }
+        }
+    }
+}
+
+/// Why no existing node takes a pod that the plan has no place for, nodes with the same reason together.
+pub fn refusing_nodes(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan, pod: &PodId) -> Vec<NodesRefuse> {
+    let Some(pod) = snapshot.pending.get(pod) else { return Vec::new() };
+    let mut groups: Vec<(NodesRefuse, f64)> = Vec::new();
+    for node in snapshot.nodes.iter().filter(|node| !node.is_going()) {
+        let why = refusal(snapshot, rules, plan, node, pod);
+        let nearness = match &why {
+            NodeRefusal::TooSmall { resource, short_by } => short_by.as_f64() / pod.requests.amount(resource).as_f64(),
+            _ => 0.0,
+        };
+        match groups.iter_mut().find(|(known, _)| same_reason(&known.why, &why)) {
+            Some((known, nearest)) => {
+                known.nodes += 1;
+                if nearness < *nearest {
+                    (known.why, known.example, *nearest) = (why, node.name().to_owned(), nearness);
+                }
+            }
+            None => groups.push((NodesRefuse { why, nodes: 1, example: node.name().to_owned() }, nearness)),
+        }
+    }
+    groups.into_iter().map(|(group, _)| group).collect()
+}
+
+fn same_reason(a: &NodeRefusal, b: &NodeRefusal) -> bool {
+    match (a, b) {
+        (NodeRefusal::TooSmall { resource: a, .. }, NodeRefusal::TooSmall { resource: b, .. }) => a == b,
+        (NodeRefusal::Requirements(a), NodeRefusal::Requirements(b)) => keys(a) == keys(b),
+        _ => a == b,
+    }
+}
+
+fn keys(all: &[Incompatibility]) -> Vec<&str> {
+    all.iter()
+        .map(|one| match one {
+            Incompatibility::Undefined { key, .. } => key.as_str(),
+            Incompatibility::Conflict { asked, .. } => asked.key(),
+        })
+        .collect()
+}
+
+fn refusal(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan, node: &ExistingNode, pod: &PodView) -> NodeRefusal {
+    if let Some(taint) = first_untolerated(&node.taints(), &pod.scheduling.tolerations) {
+        return NodeRefusal::Taint(taint.clone());
+    }
+    let mut found = Requirements::from_labels(rules, node.labels());
+    found.replace(Requirement::any_of(labels::HOSTNAME, [node.hostname()]));
+    let conflicts = found.incompatibilities(&pod.scheduling.strict_requirements(), Undefined::Denied);
+    if !conflicts.is_empty() {
+        return NodeRefusal::Requirements(conflicts);
+    }
+    let mut left = node.available();
+    let here = plan.placed.iter().filter(|(_, at)| matches!(at, Placement::Existing(name) if name == node.name()));
+    for other in here.filter_map(|(id, _)| snapshot.pending.get(id)) {
+        left.subtract(&other.requests);
+    }
+    match pod.requests.first_shortage(&left) {
+        Some((resource, short_by)) => NodeRefusal::TooSmall { resource: resource.to_owned(), short_by },
+        None => NodeRefusal::Rules,
+    }
+}
