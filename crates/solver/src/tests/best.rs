@@ -1,5 +1,8 @@
 //! The planner that looks for cheaper plans: never dearer than the reference, never against a rule.
 
+use std::sync::Arc;
+
+use karpenter_model::instance_type::Price;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::snapshot::Snapshot;
 use proptest::prelude::*;
@@ -7,7 +10,7 @@ use proptest::prelude::*;
 use super::build::{app, pod, pool, skew, spread, unmanaged};
 use super::cluster::{Cluster, with};
 use super::fixtures::it;
-use super::random::{any_cluster, reversed, text};
+use super::random::{any_cluster, any_pod, reversed, text};
 use crate::check::violations;
 use crate::{BoundKind, Options, Part, Plan, Planner, appraise, plan, refusing_nodes, shape};
 
@@ -153,10 +156,30 @@ fn reasons_for_shapes_and_against_nodes() {
     assert_eq!(why.cheaper, None);
 }
 
+/// Random clusters with every kind of rule, some pods many times over, and types that differ in what they give for money.
+fn any_market() -> impl Strategy<Value = Cluster> {
+    let replicas = prop::collection::vec((any_pod(), 1..14_usize), 0..3);
+    let factors = prop::collection::vec(prop::collection::vec(3..20_u8, 8), 6);
+    (any_cluster(), replicas, factors).prop_map(|(mut cluster, replicas, factors)| {
+        for (pod, count) in replicas {
+            cluster.add_all(count, &pod);
+        }
+        for (at, (_, types)) in cluster.pools.iter_mut().enumerate() {
+            for (index, known) in Arc::make_mut(types).iter_mut().enumerate() {
+                for (turn, offering) in known.offerings.iter_mut().enumerate() {
+                    // The pools of a cluster share types, but may be sold them at other prices.
+                    let factor = f64::from(factors[(at * 3 + index) % factors.len()][turn % 8]) / 10.0;
+                    offering.price = Price::new(offering.price.per_hour() * factor).unwrap();
+                }
+            }
+        }
+        cluster
+    })
+}
+
 proptest! {
-    /// On random clusters with every kind of rule.
     #[test]
-    fn best_plans_are_valid_cheaper_and_repeatable(cluster in any_cluster()) {
+    fn best_plans_are_valid_cheaper_and_repeatable(cluster in any_market()) {
         let snapshot = cluster.snapshot();
         let options = Options { steps: 1_000_000, ..cluster.options };
         let reference = plan(&snapshot, &cluster.rules, &options);
