@@ -20,7 +20,7 @@ use super::sites::is_soft;
 use super::{Check, Rule};
 
 /// How much a bound may exceed the one found here: ours stops looking at some point.
-const TOLERANCE: f64 = 1e-3;
+const TOLERANCE: f64 = 3e-3;
 
 /// Pods that are worth the same and ask for the same.
 struct Class<'a> {
