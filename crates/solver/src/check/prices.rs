@@ -60,9 +60,10 @@ impl Check<'_> {
             && wishes.host_ports.is_empty()
             && wishes.volumes.claims.is_empty()
             && wishes.volumes.alternatives.is_empty();
-        // Anti-affinity of others keeps the pod away as well.
-        let shunned = self.sites.all.iter().flat_map(|site| site.old_pods.iter().chain(&site.new_pods));
-        let shunned = shunned.clone().any(|other| !other.scheduling.anti_affinity.is_empty());
+        // Anti-affinity of others keeps the pod away as well, even of those that have no place in the end.
+        let running = self.snapshot.nodes.iter().flat_map(|node| &node.pods);
+        let mut others = running.chain(self.snapshot.pending.values());
+        let shunned = others.any(|other| !other.scheduling.anti_affinity.is_empty());
         let tolerated = offer.pool.taints.iter().all(|taint| pod.tolerates(taint));
         plain
             && !shunned
