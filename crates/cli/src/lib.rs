@@ -16,6 +16,7 @@ use std::io::{Read, Write};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+pub use plan::fuzz_plan;
 pub use validate::fuzz_manifest;
 
 /// Something is wrong with an object.

@@ -4,118 +4,323 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::convert::{self, Converted};
 use karpenter_api::instance_types::Catalogue;
-use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_api::kinds::{EC2NodeClass, KWOKNodeClass, NodeClaim, NodePool};
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
-use karpenter_state::{Change, ClusterState};
+use karpenter_schema::FieldPath;
+use karpenter_state::{Change, ClusterState, VolumeChange};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::workloads;
+use super::fields;
+use super::workloads::{self, Expanded, Running, name, namespace, text};
 use crate::manifests::Document;
 
+/// The annotation of the storage class that claims without one get.
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
 /// What the manifests say, and what could not be understood.
-pub(super) struct Cluster {
+pub(super) struct Cluster<'d> {
     state: ClusterState,
-    instance_types: Arc<Vec<karpenter_model::instance_type::InstanceType>>,
-    /// `file:line kind/name field: message`
+    catalogue: &'d Catalogue,
+    instance_types: Arc<Vec<InstanceType>>,
+    running: Running,
+    /// The newest that says so, as the API server picks it.
+    default_class: Option<String>,
+    /// Volume claims that are given or made.
+    claims: BTreeSet<(String, String)>,
+    /// Where each object was first given.
+    seen: BTreeMap<(String, String, String), String>,
+    /// What is wrong: `file:line kind/name field: message`.
     pub(super) problems: Vec<String>,
+    /// What is good to know.
+    pub(super) notes: Vec<String>,
     /// How many objects of other kinds there were.
     pub(super) skipped: BTreeMap<String, usize>,
 }
 
-impl Cluster {
-    pub(super) fn read(documents: &[Document], catalogue: &Catalogue) -> Self {
+/// One object and where it is from.
+struct Given<'d> {
+    document: &'d Document,
+    object: Value,
+}
+
+impl Given<'_> {
+    fn place(&self, path: &FieldPath) -> String {
+        format!("{}:{}", self.document.file, self.document.tree.line_of(path))
+    }
+
+    /// `Pod/default/web` or `NodePool/default`.
+    fn title(&self) -> String {
+        let kind = text(&self.object, &["kind"]);
+        match text(&self.object, &["metadata", "namespace"]) {
+            "" => format!("{kind}/{}", name(&self.object)),
+            space => format!("{kind}/{space}/{}", name(&self.object)),
+        }
+    }
+}
+
+impl<'d> Cluster<'d> {
+    pub(super) fn read(documents: &'d [Document], catalogue: &'d Catalogue) -> Self {
         let mut cluster = Self {
             state: ClusterState::default(),
+            catalogue,
             instance_types: Arc::new(catalogue.types.clone()),
+            running: Running::default(),
+            default_class: None,
+            claims: BTreeSet::new(),
+            seen: BTreeMap::new(),
             problems: Vec::new(),
+            notes: Vec::new(),
             skipped: BTreeMap::new(),
         };
-        for document in documents {
-            cluster.add(document, &document.tree.to_value(), catalogue.policy.rules());
+        let given = documents.iter().map(|document| Given { document, object: document.tree.to_value() });
+        let mut given: Vec<Given<'_>> = given.collect();
+        given.retain(|one| cluster.is_object(one));
+        // What workloads and claims are made of depends on objects that may be given later.
+        cluster.default_class = default_class(&given);
+        for one in &given {
+            cluster.running.note(&one.object);
+            if text(&one.object, &["kind"]) == "PersistentVolumeClaim" {
+                cluster.claims.insert((namespace(&one.object).to_owned(), name(&one.object).to_owned()));
+            }
+        }
+        for one in &given {
+            cluster.add(one);
         }
         cluster
     }
 
-    fn add(&mut self, document: &Document, object: &Value, rules: &LabelRules) {
-        let text = |member: &str| object[member].as_str().unwrap_or_default();
-        match (text("apiVersion"), text("kind")) {
-            ("karpenter.sh/v1", "NodePool") => {
-                if let Some(pool) = self.parse::<NodePool>(document, object) {
-                    let mut view = self.checked(document, convert::pool(&pool, rules));
-                    // Nobody has judged the pool yet; one that was read completely can be used.
-                    view.ready = view.hash.is_some();
-                    self.state.apply(Change::Pool(Arc::new(view)));
-                }
-            }
+    /// Whether it has a kind and a name, and is given for the first time.
+    fn is_object(&mut self, given: &Given<'_>) -> bool {
+        if !given.object.is_object() {
+            self.problems.push(format!("{}: this is no object", given.place(&FieldPath::root())));
+            return false;
+        }
+        let kind = text(&given.object, &["kind"]);
+        let missing =
+            [("apiVersion", &["apiVersion"][..]), ("kind", &["kind"]), ("metadata.name", &["metadata", "name"])]
+                .into_iter()
+                .filter(|(_, path)| text(&given.object, path).is_empty());
+        let missing: Vec<&str> = missing.map(|(field, _)| field).collect();
+        for field in &missing {
+            self.problem(given, &FieldPath::root(), field, "is missing or no text");
+        }
+        if !missing.is_empty() {
+            return false;
+        }
+        let space = text(&given.object, &["metadata", "namespace"]).to_owned();
+        let key = (kind.to_owned(), space, name(&given.object).to_owned());
+        if let Some(first) = self.seen.get(&key) {
+            let message = format!("is given twice, first in {first}");
+            self.problem(given, &FieldPath::root(), "metadata.name", message);
+            return false;
+        }
+        self.seen.insert(key, given.place(&FieldPath::root()));
+        true
+    }
+
+    fn rules(&self) -> &'d LabelRules {
+        self.catalogue.policy.rules()
+    }
+
+    fn add(&mut self, given: &Given<'_>) {
+        let (version, kind) = (text(&given.object, &["apiVersion"]), text(&given.object, &["kind"]));
+        match (version, kind) {
+            ("karpenter.sh/v1", "NodePool") => self.add_pool(given),
             ("karpenter.sh/v1", "NodeClaim") => {
-                if let Some(claim) = self.parse::<NodeClaim>(document, object) {
-                    let view = self.checked(document, convert::claim(&claim, rules));
-                    self.state.apply(Change::Claim(Arc::new(view)));
-                }
+                let rules = self.rules();
+                self.apply(
+                    given,
+                    |claim: &NodeClaim| convert::claim(claim, rules),
+                    |view| Change::Claim(Arc::new(view)),
+                );
             }
-            ("v1", "Node") => {
-                if let Some(node) = self.parse(document, object) {
-                    let view = self.checked(document, convert::node(&node));
-                    self.state.apply(Change::Node(Arc::new(view)));
-                }
-            }
+            ("v1", "Node") => self.apply(given, convert::node, |view| Change::Node(Arc::new(view))),
             ("apps/v1", "DaemonSet") => {
-                if let Some(daemon) = self.parse(document, object) {
-                    let view = self.checked(document, convert::daemon_set(&daemon, rules));
-                    self.state.apply(Change::Daemon(Arc::new(view)));
-                }
+                let rules = self.rules();
+                let view = |daemon: &DaemonSet| convert::daemon_set(&in_namespace(daemon), rules);
+                self.apply(given, view, |view| Change::Daemon(Arc::new(view)));
             }
             ("v1", "Namespace") => {
-                let labels = serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default();
-                let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                self.state.apply(Change::Namespace(name.to_owned(), labels));
-            }
-            ("v1", "List") => {
-                for item in object["items"].as_array().into_iter().flatten() {
-                    self.add(document, item, rules);
+                if let Some(space) = self.parse::<Namespace>(given) {
+                    let labels = space.metadata.labels.unwrap_or_default();
+                    self.state.apply(Change::Namespace(name(&given.object).to_owned(), labels));
                 }
             }
-            // A plan takes every class as ready.
-            (_, "KWOKNodeClass" | "EC2NodeClass") => {}
-            (_, kind) => match workloads::pods(object) {
-                Some(expanded) => self.add_pods(document, &expanded, rules),
-                None => *self.skipped.entry(kind.to_owned()).or_default() += 1,
-            },
+            ("v1", "PersistentVolumeClaim") => {
+                if let Some(claim) = self.parse::<PersistentVolumeClaim>(given) {
+                    self.add_claim(&claim, namespace(&given.object));
+                }
+            }
+            ("v1", "PersistentVolume") => {
+                let rules = self.rules();
+                let view = |volume: &PersistentVolume| convert::volume(volume, rules);
+                self.apply(given, view, |view| Change::Volume(VolumeChange::Volume(Arc::new(view))));
+            }
+            ("storage.k8s.io/v1", "StorageClass") => {
+                let class = self.parse::<StorageClass>(given);
+                let view = class.map(|class| convert::storage_class(&class, self.rules()));
+                self.change_volumes(view.map(|view| VolumeChange::Class(Arc::new(view))));
+            }
+            ("storage.k8s.io/v1", "CSINode") => {
+                let node = self.parse::<CSINode>(given);
+                self.change_volumes(node.map(|node| VolumeChange::CsiNode(Arc::new(convert::csi_node(&node)))));
+            }
+            ("storage.k8s.io/v1", "VolumeAttachment") => {
+                let known = self.parse::<VolumeAttachment>(given);
+                let view = known.map(|attachment| Arc::new(convert::attachment(&attachment)));
+                self.change_volumes(view.map(VolumeChange::Attachment));
+            }
+            // A plan takes every class as ready and evicts nobody; what is wrong with them is told all the same.
+            ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass") => drop(self.parse::<KWOKNodeClass>(given)),
+            ("karpenter.k8s.aws/v1", "EC2NodeClass") => drop(self.parse::<EC2NodeClass>(given)),
+            ("policy/v1", "PodDisruptionBudget") => drop(self.parse::<PodDisruptionBudget>(given)),
+            (old, "NodePool" | "NodeClaim" | "Provisioner" | "AWSNodeTemplate" | "EC2NodeClass" | "KWOKNodeClass") => {
+                let message = format!("{old} is not planned with; karpenter convert makes v1 of older versions");
+                self.problem(given, &FieldPath::root().field("apiVersion"), "apiVersion", message);
+            }
+            _ => self.add_workload(given),
         }
     }
 
-    /// The template is read once, however many pods there are of it.
-    fn add_pods(&mut self, document: &Document, expanded: &workloads::Expanded, rules: &LabelRules) {
-        let Some(pod) = self.parse(document, &expanded.template) else { return };
-        let view = self.checked(document, convert::pod(&pod, rules));
-        for name in &expanded.names {
-            let mut one = view.clone();
-            one.id.name.clone_from(name);
-            one.uid = format!("{}/{name}", one.id.namespace);
+    /// Reads the object, notes what is wrong with it, and applies what it says.
+    fn apply<K: DeserializeOwned, V>(
+        &mut self,
+        given: &Given<'_>,
+        view: impl FnOnce(&K) -> Converted<V>,
+        change: impl FnOnce(V) -> Change,
+    ) {
+        let Some(kind) = self.parse::<K>(given) else { return };
+        let converted = view(&kind);
+        self.note_problems(given, &converted, "");
+        self.state.apply(change(converted.view));
+    }
+
+    fn change_volumes(&mut self, change: Option<VolumeChange>) {
+        if let Some(change) = change {
+            self.state.apply(Change::Volume(change));
+        }
+    }
+
+    fn add_pool(&mut self, given: &Given<'_>) {
+        let Some(pool) = self.parse::<NodePool>(given) else { return };
+        let converted = convert::pool(&pool, self.rules());
+        self.note_problems(given, &converted, "");
+        let mut view = converted.view;
+        // Nobody has judged the pool yet; one that was read completely can be used.
+        view.ready = view.hash.is_some();
+        if view.replicas.is_some() {
+            self.notes.push(format!("{} has a fixed number of nodes, so no pods are planned onto it", given.title()));
+        }
+        self.state.apply(Change::Pool(Arc::new(view)));
+    }
+
+    fn add_claim(&mut self, claim: &PersistentVolumeClaim, space: &str) {
+        let mut view = convert::volume_claim(claim);
+        space.clone_into(&mut view.id.namespace);
+        if view.class.is_none() && view.volume.is_none() {
+            view.class.clone_from(&self.default_class);
+        }
+        self.state.apply(Change::Volume(VolumeChange::Claim(Arc::new(view))));
+    }
+
+    fn add_workload(&mut self, given: &Given<'_>) {
+        let kind = text(&given.object, &["kind"]);
+        match workloads::pods(&given.object, &mut self.running) {
+            None => *self.skipped.entry(kind.to_owned()).or_default() += 1,
+            Some(Err(wrong)) => {
+                self.problem(given, &fields::path(wrong.field), wrong.field, wrong.message);
+            }
+            Some(Ok(expanded)) => {
+                if self.is_readable(given) {
+                    self.add_pods(given, &expanded);
+                }
+            }
+        }
+    }
+
+    /// Whether the workload itself is what it should be; its template is read as a pod.
+    fn is_readable(&mut self, given: &Given<'_>) -> bool {
+        match text(&given.object, &["kind"]) {
+            "Deployment" => self.parse::<Deployment>(given).is_some(),
+            "ReplicaSet" => self.parse::<ReplicaSet>(given).is_some(),
+            "StatefulSet" => self.parse::<StatefulSet>(given).is_some(),
+            "ReplicationController" => self.parse::<ReplicationController>(given).is_some(),
+            "Job" => self.parse::<Job>(given).is_some(),
+            _ => self.parse::<Pod>(given).is_some(),
+        }
+    }
+
+    fn add_pods(&mut self, given: &Given<'_>, expanded: &Expanded) {
+        if workloads::is_gated(&expanded.template) && !expanded.names.is_empty() {
+            self.notes.push(format!("{} waits for its scheduling gates and is not planned", given.title()));
+        }
+        let prefix = if text(&given.object, &["kind"]) == "Pod" { "" } else { "spec.template." };
+        if expanded.is_uniform() {
+            // The template is read once, however many pods there are of it.
+            let Ok(pod) = fields::read::<Pod>(&expanded.template) else { return };
+            let converted = convert::pod(&pod, self.rules());
+            self.note_problems(given, &converted, prefix);
+            for pod_name in &expanded.names {
+                let mut one = converted.view.clone();
+                one.id.name.clone_from(pod_name);
+                one.uid = format!("{}/{pod_name}", one.id.namespace);
+                self.state.apply(Change::Pod(Arc::new(one)));
+            }
+            return;
+        }
+        for (index, pod_name) in expanded.names.iter().enumerate() {
+            let (pod, claims) = expanded.pod(pod_name);
+            for claim in claims {
+                let key = (namespace(&claim).to_owned(), name(&claim).to_owned());
+                if self.claims.insert(key)
+                    && let Ok(claim) = fields::read::<PersistentVolumeClaim>(&claim)
+                {
+                    self.add_claim(&claim, namespace(&given.object));
+                }
+            }
+            let Ok(pod) = fields::read::<Pod>(&pod) else { return };
+            let converted = convert::pod(&pod, self.rules());
+            if index == 0 {
+                self.note_problems(given, &converted, prefix);
+            }
+            let mut one = converted.view;
+            one.uid = format!("{}/{pod_name}", one.id.namespace);
             self.state.apply(Change::Pod(Arc::new(one)));
         }
     }
 
-    fn parse<K: DeserializeOwned>(&mut self, document: &Document, object: &Value) -> Option<K> {
-        let parsed = serde_json::from_value(object.clone());
-        parsed.map_err(|error| self.problem(document, object, error)).ok()
+    fn parse<K: DeserializeOwned>(&mut self, given: &Given<'_>) -> Option<K> {
+        match fields::read(&given.object) {
+            Ok(kind) => Some(kind),
+            Err(wrong) => {
+                for one in wrong {
+                    let field = one.path.to_string();
+                    self.problem(given, &one.path, &field, one.message);
+                }
+                None
+            }
+        }
     }
 
-    fn problem(&mut self, document: &Document, object: &Value, message: impl Display) {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let kind = object["kind"].as_str().unwrap_or_default();
-        self.problems.push(format!("{}:{} {kind}/{name}: {message}", document.file, document.tree.line));
+    fn problem(&mut self, given: &Given<'_>, path: &FieldPath, field: &str, message: impl Display) {
+        self.problems.push(format!("{} {} {field}: {message}", given.place(path), given.title()));
     }
 
-    fn checked<T>(&mut self, document: &Document, converted: Converted<T>) -> T {
-        let lines =
-            converted.problems.iter().map(|problem| format!("{}:{} {problem}", document.file, document.tree.line));
-        self.problems.extend(lines);
-        converted.view
+    fn note_problems<T>(&mut self, given: &Given<'_>, converted: &Converted<T>, prefix: &str) {
+        for problem in &converted.problems {
+            let field = format!("{prefix}{}", problem.field);
+            self.problem(given, &fields::path(&field), &field, &problem.message);
+        }
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -124,19 +329,30 @@ impl Cluster {
             instance_types: self.instance_types.clone(),
             pool,
         });
-        let pools = offers.collect();
-        let mut pending = self.state.pending_pods();
-        // What was reported as a problem is not planned on a guess.
-        let unplannable: BTreeSet<_> =
-            pending.values().filter(|pod| pod.unplannable.is_some()).map(|pod| pod.id.clone()).collect();
-        pending.retain(|id, _| !unplannable.contains(id));
         Snapshot {
-            pools,
+            pools: offers.collect(),
             nodes: self.state.nodes(),
-            pending,
+            pending: self.state.pending_pods(),
             daemons: self.state.daemons(),
             namespaces: self.state.namespaces().clone(),
             ..Snapshot::default()
         }
     }
+}
+
+/// The newest class that is marked as the default; equally old ones by name.
+fn default_class(given: &[Given<'_>]) -> Option<String> {
+    let marked = given.iter().map(|one| &one.object).filter(|object| {
+        text(object, &["kind"]) == "StorageClass" && text(object, &["metadata", "annotations", DEFAULT_CLASS]) == "true"
+    });
+    let newest =
+        marked.max_by_key(|object| (text(object, &["metadata", "creationTimestamp"]), std::cmp::Reverse(name(object))));
+    newest.map(|object| name(object).to_owned())
+}
+
+fn in_namespace(daemon: &DaemonSet) -> DaemonSet {
+    let mut daemon = daemon.clone();
+    let written = daemon.metadata.namespace.take().filter(|name| !name.is_empty());
+    daemon.metadata.namespace = Some(written.unwrap_or_else(|| "default".to_owned()));
+    daemon
 }

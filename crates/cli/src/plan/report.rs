@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
+use karpenter_model::pod::PodId;
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::Snapshot;
+use karpenter_solver::check::Violation;
 use karpenter_solver::{Placement, Plan, PlannedClaim};
 use serde::Serialize;
 
@@ -19,6 +21,8 @@ pub(super) struct Report {
     pub(super) cost: Cost,
     pub(super) planner: &'static str,
     pub(super) timings: Timings,
+    /// Rules that the plan breaks, found by somebody who did not make it; none, unless there is a defect.
+    pub(super) violations: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -31,6 +35,9 @@ pub(super) struct NewNode {
     pub(super) launch: Option<Launch>,
     pub(super) requests: BTreeMap<String, String>,
     pub(super) pods: Vec<String>,
+    /// Who made each of the pods, for people.
+    #[serde(skip)]
+    pub(super) makers: Vec<String>,
 }
 
 impl NewNode {
@@ -56,12 +63,16 @@ pub(super) struct Launch {
 pub(super) struct ExistingPlace {
     pub(super) node: String,
     pub(super) pods: Vec<String>,
+    #[serde(skip)]
+    pub(super) makers: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct Unschedulable {
     pub(super) pod: String,
     pub(super) reasons: Vec<String>,
+    #[serde(skip)]
+    pub(super) maker: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,32 +80,55 @@ pub(super) struct Unschedulable {
 pub(super) struct Cost {
     /// Of the new nodes.
     pub(super) per_hour: f64,
+    /// No plan for the same pods can cost less; `null` when nobody looked.
+    pub(super) lower_bound: Option<f64>,
+    pub(super) bound_kind: Option<&'static str>,
+    /// What the plan costs above the bound, as a share of the bound.
+    pub(super) gap: Option<f64>,
 }
 
+/// In milliseconds.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct Timings {
-    load_ms: f64,
-    solve_ms: f64,
+    #[serde(rename = "loadMs")]
+    load: f64,
+    /// `null` when it is part of solving.
+    #[serde(rename = "compileMs")]
+    compile: Option<f64>,
+    #[serde(rename = "solveMs")]
+    solve: f64,
 }
 
 impl Timings {
     pub(super) fn new(load: Duration, solve: Duration) -> Self {
-        Self { load_ms: load.as_secs_f64() * 1e3, solve_ms: solve.as_secs_f64() * 1e3 }
+        Self { load: load.as_secs_f64() * 1e3, compile: None, solve: solve.as_secs_f64() * 1e3 }
     }
 }
 
 impl Report {
-    pub(super) fn new(snapshot: &Snapshot, plan: &Plan, rules: &LabelRules, timings: Timings) -> Self {
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        plan: &Plan,
+        rules: &LabelRules,
+        violations: &[Violation],
+        timings: Timings,
+    ) -> Self {
         let nodes: Vec<NewNode> = plan.claims.iter().map(|claim| new_node(snapshot, claim, rules)).collect();
-        let mut existing: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut existing: BTreeMap<&str, ExistingPlace> = BTreeMap::new();
         for (pod, placement) in &plan.placed {
             if let Placement::Existing(node) = placement {
-                existing.entry(node.clone()).or_default().push(pod.to_string());
+                let place = existing.entry(node).or_insert_with(|| ExistingPlace {
+                    node: node.clone(),
+                    pods: Vec::new(),
+                    makers: Vec::new(),
+                });
+                place.pods.push(pod.to_string());
+                place.makers.push(maker(snapshot, pod));
             }
         }
         let unschedulable = plan.unplaced.iter().map(|unplaced| Unschedulable {
             pod: unplaced.pod.to_string(),
+            maker: maker(snapshot, &unplaced.pod),
             reasons: match &unplaced.reasons[..] {
                 [] => vec!["there is no nodepool to launch from".to_owned()],
                 reasons => reasons.iter().map(|r| format!("nodepool {}: {}", r.pool, r.why)).collect(),
@@ -102,12 +136,18 @@ impl Report {
         });
         Self {
             // An empty sum of floats is minus zero.
-            cost: Cost { per_hour: nodes.iter().filter_map(NewNode::price).sum::<f64>() + 0.0 },
+            cost: Cost {
+                per_hour: nodes.iter().filter_map(NewNode::price).sum::<f64>() + 0.0,
+                lower_bound: None,
+                bound_kind: None,
+                gap: None,
+            },
             nodes,
-            existing: existing.into_iter().map(|(node, pods)| ExistingPlace { node, pods }).collect(),
+            existing: existing.into_values().collect(),
             unschedulable: unschedulable.collect(),
             planner: "reference",
             timings,
+            violations: violations.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -122,6 +162,7 @@ fn new_node(snapshot: &Snapshot, claim: &PlannedClaim, rules: &LabelRules) -> Ne
         launch: known.and_then(|known| launch(known, claim, rules)),
         requests: shown(&claim.requests),
         pods: claim.pods.iter().map(ToString::to_string).collect(),
+        makers: claim.pods.iter().map(|pod| maker(snapshot, pod)).collect(),
     }
 }
 
@@ -142,6 +183,12 @@ fn launch(known: &InstanceType, claim: &PlannedClaim, rules: &LabelRules) -> Opt
         fill: fill.collect(),
         allocatable: shown(&allocatable),
     })
+}
+
+/// The workload that a pod is of, else the pod itself.
+fn maker(snapshot: &Snapshot, pod: &PodId) -> String {
+    let controller = snapshot.pending.get(pod).and_then(|pod| pod.controller.as_ref());
+    controller.map_or_else(|| pod.to_string(), |controller| format!("{}/{}", pod.namespace, controller.name))
 }
 
 fn shown(resources: &Resources) -> BTreeMap<String, String> {

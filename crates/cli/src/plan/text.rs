@@ -1,77 +1,157 @@
 //! The plan as people read it.
 
+use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
-use super::report::{NewNode, Report};
+use super::report::{NewNode, Report, Unschedulable};
 
-/// How many pods a line names.
-const SHOWN: usize = 3;
+/// How many workloads or pods a line names.
+const SHOWN: usize = 4;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     if !report.nodes.is_empty() {
         writeln!(out, "new nodes:")?;
-        let mut rows =
-            vec![["POOL", "TYPE", "ZONE", "CAPACITY", "$/HOUR", "FILL", "PODS"].map(ToOwned::to_owned).to_vec()];
-        rows.extend(report.nodes.iter().map(row));
-        write_aligned(&rows, out)?;
+        write_aligned(&new_nodes(&report.nodes), out)?;
     }
     if !report.existing.is_empty() {
         writeln!(out, "existing nodes:")?;
-        let rows: Vec<Vec<String>> =
-            report.existing.iter().map(|place| vec![place.node.clone(), some(&place.pods)]).collect();
+        let row = |node: &str, pods: &[String], makers: &[String]| vec![node.to_owned(), names(pods, makers)];
+        let rows: Vec<_> = report.existing.iter().map(|place| row(&place.node, &place.pods, &place.makers)).collect();
         write_aligned(&rows, out)?;
     }
-    if !report.unschedulable.is_empty() {
-        writeln!(out, "unschedulable:")?;
-        for pod in &report.unschedulable {
-            writeln!(out, "  {}", pod.pod)?;
-            for reason in &pod.reasons {
-                writeln!(out, "    {reason}")?;
-            }
-        }
-    }
+    write_unschedulable(&report.unschedulable, out)?;
     let new: usize = report.nodes.iter().map(|node| node.pods.len()).sum();
     let existing: usize = report.existing.iter().map(|place| place.pods.len()).sum();
     writeln!(
         out,
-        "{} on {}, {existing} on existing nodes, {} unschedulable; ${:.4} per hour",
+        "{} on {}, {existing} on existing nodes, {} unschedulable",
         counted(new, "pod"),
         counted(report.nodes.len(), "new node"),
         report.unschedulable.len(),
-        report.cost.per_hour
-    )
+    )?;
+    write_cost(report, out)
+}
+
+fn write_cost(report: &Report, out: &mut dyn Write) -> Result<()> {
+    let cost = &report.cost;
+    write!(out, "${:.4} per hour ({} planner)", cost.per_hour, report.planner)?;
+    if let (Some(bound), Some(kind)) = (cost.lower_bound, cost.bound_kind) {
+        write!(out, "; no plan costs less than ${bound:.4} ({kind} bound)")?;
+    }
+    if let Some(gap) = cost.gap {
+        write!(out, ", which is {:.2} % below", gap * 100.0 / (1.0 + gap))?;
+    }
+    writeln!(out)
 }
 
 fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-fn row(node: &NewNode) -> Vec<String> {
+/// Nodes that differ only in which pods of the same workloads they hold share a line.
+fn new_nodes(nodes: &[NewNode]) -> Vec<Vec<String>> {
+    // Resources that any node is filled with, the usual ones first.
+    let mut resources: Vec<&str> = vec!["cpu", "memory"];
+    for name in nodes.iter().filter_map(|node| node.launch.as_ref()).flat_map(|launch| launch.fill.keys()) {
+        if !resources.contains(&name.as_str()) && name != "pods" {
+            resources.push(name);
+        }
+    }
+    resources.push("pods");
+    let mut groups: Vec<(Vec<String>, Vec<&NewNode>)> = Vec::new();
+    let mut known: BTreeMap<(Vec<String>, String), usize> = BTreeMap::new();
+    for node in nodes {
+        let shape = shape(node, &resources);
+        let makers =
+            counts(&node.makers).into_iter().map(|(name, count)| format!("{name} x{count}")).collect::<Vec<_>>();
+        let index = *known.entry((shape.clone(), makers.join(" "))).or_insert_with(|| {
+            groups.push((shape, Vec::new()));
+            groups.len() - 1
+        });
+        groups[index].1.push(node);
+    }
+    let mut head = vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "$/HOUR"];
+    let fills: Vec<String> = resources.iter().map(|name| name.to_uppercase()).collect();
+    head.extend(fills.iter().map(String::as_str));
+    head.push("HOLDS");
+    let mut rows = vec![head.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()];
+    for (shape, nodes) in groups {
+        let mut row = vec![nodes.len().to_string()];
+        row.extend(shape);
+        row.push(match &nodes[..] {
+            [one] => names(&one.pods, &one.makers),
+            several => several.first().map(|one| workloads(&one.makers)).unwrap_or_default(),
+        });
+        rows.push(row);
+    }
+    rows
+}
+
+fn shape(node: &NewNode, resources: &[&str]) -> Vec<String> {
     let others = node.instance_types.len().saturating_sub(1);
     let Some(launch) = &node.launch else {
-        return vec![node.node_pool.clone(), "none to be had".to_owned()];
+        let mut row = vec![node.node_pool.clone(), "none to be had".to_owned()];
+        row.resize(5 + resources.len(), String::new());
+        return row;
     };
-    let fill: Vec<String> = ["cpu", "memory", "pods"]
-        .iter()
-        .filter_map(|name| Some(format!("{name} {}%", launch.fill.get(*name)?)))
-        .collect();
-    vec![
+    let mut row = vec![
         node.node_pool.clone(),
-        format!("{} (+{others})", launch.instance_type),
+        if others == 0 { launch.instance_type.clone() } else { format!("{} (+{others})", launch.instance_type) },
         launch.zone.clone(),
         launch.capacity_type.clone(),
         format!("{:.4}", launch.price_per_hour),
-        fill.join(" "),
-        format!("{}: {}", node.pods.len(), some(&node.pods)),
-    ]
+    ];
+    row.extend(resources.iter().map(|name| launch.fill.get(*name).map_or("-".to_owned(), |fill| format!("{fill}%"))));
+    row
 }
 
-fn some(pods: &[String]) -> String {
-    let shown = pods.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");
-    match pods.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} +{more}"),
+fn counts(makers: &[String]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for maker in makers {
+        *counts.entry(maker.as_str()).or_default() += 1;
     }
+    counts
+}
+
+/// The names of few pods, else how many of which workload.
+fn names(pods: &[String], makers: &[String]) -> String {
+    if pods.len() <= SHOWN { pods.join(" ") } else { workloads(makers) }
+}
+
+fn workloads(makers: &[String]) -> String {
+    let counts = counts(makers);
+    let text = |(name, count): (&&str, &usize)| {
+        if *count == 1 { (*name).to_owned() } else { format!("{count} of {name}") }
+    };
+    let shown: Vec<String> = counts.iter().take(SHOWN).map(text).collect();
+    match counts.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{}, and {more} more", shown.join(", ")),
+    }
+}
+
+/// Pods of a workload that fail for the same reasons are told once.
+fn write_unschedulable(pods: &[Unschedulable], out: &mut dyn Write) -> Result<()> {
+    if !pods.is_empty() {
+        writeln!(out, "unschedulable:")?;
+    }
+    let mut groups: Vec<(&Unschedulable, usize)> = Vec::new();
+    for pod in pods {
+        match groups.iter_mut().find(|(first, _)| first.maker == pod.maker && first.reasons == pod.reasons) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((pod, 1)),
+        }
+    }
+    for (first, count) in groups {
+        match count {
+            1 => writeln!(out, "  {}", first.pod)?,
+            _ => writeln!(out, "  {count} pods of {} ({} and others)", first.maker, first.pod)?,
+        }
+        for reason in &first.reasons {
+            writeln!(out, "    {reason}")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_aligned(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {

@@ -1,7 +1,8 @@
 //! Arbitrary bytes as a manifest never panic. `fuzz/` has the same for a coverage-guided fuzzer.
 
-use karpenter_cli::fuzz_manifest;
+use karpenter_cli::{fuzz_manifest, fuzz_plan};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 /// Pieces of manifests, so that random input gets past the parser.
 fn pieces() -> impl Strategy<Value = String> {
@@ -50,6 +51,44 @@ fn pieces() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
+/// What does not belong where it is put.
+fn odd_values() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![
+        Value::Null,
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(9_007_199_254_740_993_u64),
+        json!(""),
+        json!("x"),
+        json!("1e400"),
+        json!("-5"),
+        json!("9223372036854775807E"),
+        json!("100%"),
+        json!([]),
+        json!([null]),
+        json!({}),
+        json!({"key": "x", "operator": "Gt", "values": ["-1"]}),
+        json!([{"key": "x", "operator": "In", "values": []}]),
+        json!([{"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "?"}]),
+    ])
+}
+
+/// Pointers to every value of a document.
+fn places(value: &Value) -> Vec<String> {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.replace('~', "~0").replace('/', "~1"), value)).collect()
+        }
+        Value::Array(items) => items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect(),
+        _ => Vec::new(),
+    };
+    let below =
+        children.iter().flat_map(|(name, child)| places(child).into_iter().map(move |rest| format!("/{name}{rest}")));
+    std::iter::once(String::new()).chain(below).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -61,6 +100,21 @@ proptest! {
     #[test]
     fn random_manifests_never_panic(text in prop::collection::vec(pieces(), 0..30)) {
         fuzz_manifest(text.concat().as_bytes());
+    }
+
+    #[test]
+    fn random_clusters_never_panic(values in prop::collection::vec((any::<prop::sample::Index>(), odd_values()), 1..6)) {
+        let mut cluster: Value = serde_json::from_slice(include_bytes!("cluster.json")).unwrap();
+        for (at, value) in values {
+            let places = places(&cluster);
+            *cluster.pointer_mut(&places[at.index(places.len())]).unwrap() = value;
+        }
+        fuzz_plan(cluster.to_string().as_bytes());
+    }
+
+    #[test]
+    fn random_plans_never_panic(text in prop::collection::vec(pieces(), 0..30)) {
+        fuzz_plan(text.concat().as_bytes());
     }
 
     #[test]
