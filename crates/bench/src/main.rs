@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum as _};
 use karpenter_bench::instructions::Counter;
 use karpenter_bench::run::{Budget, Planner, Row, measure, solve};
 use karpenter_bench::scenarios::{Recipe, SCENARIOS};
-use karpenter_bench::table;
+use karpenter_bench::{goals, table};
 use serde_json::{Value, json};
 
 /// What the planners make of the scenarios.
@@ -98,6 +98,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         }
     }
     table::write(&rows, &mut stdout())?;
+    goals::write(&rows, &mut stdout())?;
     writeln!(stdout(), "load after: {}", load())?;
     if let Some(path) = &args.json {
         fs::write(path, serde_json::to_string_pretty(&rows)?)

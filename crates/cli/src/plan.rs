@@ -18,7 +18,7 @@ use karpenter_solver::{Options, check};
 use self::cluster::Cluster;
 use self::report::{Report, Timings};
 use crate::manifests::Document;
-use crate::{EXIT_FINDINGS, EXIT_UNREADABLE, manifests, yaml};
+use crate::{EXIT_FINDINGS, manifests, yaml};
 
 /// Some pods have no place.
 pub(crate) const EXIT_UNSCHEDULABLE: u8 = 3;
@@ -30,6 +30,8 @@ pub(crate) const EXIT_UNSCHEDULABLE: u8 = 3;
   karpenter plan -f manifests/ -o json | jq '.nodes[].launch'
   kubectl get nodepools,nodeclaims,nodes,pods,deployments,daemonsets,pvc,pv,storageclasses,csinodes,namespaces -A -o yaml \\
     | karpenter plan -f -
+
+Whoever plans, the plan comes with a lower bound: no plan for the same pods can cost less.
 
 Reads YAML or JSON, many documents in a file, and Lists: NodePools, NodeClaims, Nodes and Pods; Deployments, ReplicaSets,
 StatefulSets, ReplicationControllers and Jobs, of which the pods that are missing are planned (named <workload>-<n>);
@@ -61,6 +63,16 @@ enum Planner {
     Best,
 }
 
+impl Planner {
+    fn options(self) -> Options {
+        let planner = match self {
+            Self::Reference => karpenter_solver::Planner::Reference,
+            Self::Best => karpenter_solver::Planner::Best,
+        };
+        Options { planner, ..Options::default() }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,
@@ -69,10 +81,6 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &mut dyn Write) -> Result<u8> {
-    if args.planner == Planner::Best {
-        writeln!(err, "error: --planner best: there is no such planner in this version yet; use reference")?;
-        return Ok(EXIT_UNREADABLE);
-    }
     let started = Instant::now();
     let (documents, unreadable) = manifests::load(&args.files, stdin);
     for error in &unreadable {
@@ -101,8 +109,12 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
     let rules = catalogue.policy.rules();
     let loaded = started.elapsed();
     let solving = Instant::now();
-    let plan = karpenter_solver::plan(&snapshot, rules, &Options::default());
+    let options = args.planner.options();
+    let mut plan = karpenter_solver::plan(&snapshot, rules, &options);
     let timings = Timings::new(loaded, solving.elapsed());
+    if plan.bound.is_none() {
+        plan.bound = Some(karpenter_solver::appraise(&snapshot, rules, &options, &plan));
+    }
     let violations = check::violations(&snapshot, rules, &plan);
     for violation in &violations {
         writeln!(err, "error: the plan breaks a rule, please report this: {violation}")?;

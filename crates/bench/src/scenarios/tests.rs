@@ -6,7 +6,7 @@ use karpenter_solver::check;
 
 use super::parts::Market;
 use super::*;
-use crate::run::options;
+use crate::run::{Planner, options};
 
 #[test]
 fn names_are_unique_and_scenarios_have_them() {
@@ -57,11 +57,11 @@ fn the_mix_is_upstreams() {
 #[test]
 fn the_reference_needs_as_many_nodes_as_upstream() {
     let scenario = mix::diverse("mix-200", 200);
-    let plan = karpenter_solver::plan(&scenario.snapshot, &scenario.rules, &options(&scenario));
+    let plan = karpenter_solver::plan(&scenario.snapshot, &scenario.rules, &options(&scenario, Planner::Reference));
     assert_eq!((plan.claims.len(), plan.unplaced.len()), (40, 0));
     assert_eq!(check::violations(&scenario.snapshot, &scenario.rules, &plan), []);
     for (scenario, nodes) in [(mix::preferring("prefs-60", 60), 60..=60), (ignored(60), 1..=2)] {
-        let plan = karpenter_solver::plan(&scenario.snapshot, &scenario.rules, &options(&scenario));
+        let plan = karpenter_solver::plan(&scenario.snapshot, &scenario.rules, &options(&scenario, Planner::Reference));
         assert!(nodes.contains(&plan.claims.len()), "{}: {}", scenario.name, plan.claims.len());
     }
 }

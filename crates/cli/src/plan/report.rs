@@ -20,6 +20,7 @@ pub(super) struct Report {
     pub(super) unschedulable: Vec<Unschedulable>,
     pub(super) cost: Cost,
     pub(super) planner: &'static str,
+    pub(super) work: Work,
     pub(super) timings: Timings,
     /// Rules that the plan breaks, found by somebody who did not make it; none, unless there is a defect.
     pub(super) violations: Vec<String>,
@@ -85,6 +86,27 @@ pub(super) struct Cost {
     pub(super) bound_kind: Option<&'static str>,
     /// What the plan costs above the bound, as a share of the bound.
     pub(super) gap: Option<f64>,
+    /// What resources are worth in this plan, per hour: the prices that the bound rests on.
+    pub(super) dual_prices: Option<Prices>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Prices {
+    #[serde(rename = "perCpu")]
+    pub(super) cpu: f64,
+    #[serde(rename = "perGib")]
+    pub(super) gib: f64,
+    #[serde(rename = "perPod")]
+    pub(super) pod: f64,
+}
+
+/// How the plan came about.
+#[derive(Debug, Serialize)]
+pub(super) struct Work {
+    /// Which part of the planner found it.
+    pub(super) part: &'static str,
+    /// Steps beyond those of the reference.
+    pub(super) steps: u64,
 }
 
 /// In milliseconds.
@@ -138,14 +160,20 @@ impl Report {
             // An empty sum of floats is minus zero.
             cost: Cost {
                 per_hour: nodes.iter().filter_map(NewNode::price).sum::<f64>() + 0.0,
-                lower_bound: None,
-                bound_kind: None,
-                gap: None,
+                lower_bound: plan.bound.as_ref().map(|bound| bound.per_hour + 0.0),
+                bound_kind: plan.bound.as_ref().map(|bound| bound.kind.as_str()),
+                gap: plan.gap(),
+                dual_prices: plan.bound.as_ref().map(|bound| Prices {
+                    cpu: bound.prices.per_cpu,
+                    gib: bound.prices.per_gib,
+                    pod: bound.prices.per_pod,
+                }),
             },
             nodes,
             existing: existing.into_values().collect(),
             unschedulable: unschedulable.collect(),
-            planner: "reference",
+            planner: plan.planner.as_str(),
+            work: Work { part: plan.part.as_str(), steps: plan.steps },
             timings,
             violations: violations.iter().map(ToString::to_string).collect(),
         }

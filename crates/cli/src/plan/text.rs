@@ -34,14 +34,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
 
 fn write_cost(report: &Report, out: &mut dyn Write) -> Result<()> {
     let cost = &report.cost;
-    write!(out, "${:.4} per hour ({} planner)", cost.per_hour, report.planner)?;
-    if let (Some(bound), Some(kind)) = (cost.lower_bound, cost.bound_kind) {
-        write!(out, "; no plan costs less than ${bound:.4} ({kind} bound)")?;
+    writeln!(out, "${:.4} per hour ({} planner)", cost.per_hour, report.planner)?;
+    if let (Some(bound), Some(kind), false) = (cost.lower_bound, cost.bound_kind, report.nodes.is_empty()) {
+        write!(out, "no plan for these pods costs less than ${bound:.4} per hour ({kind} bound")?;
+        match cost.gap {
+            Some(gap) => writeln!(out, ", gap {:.2} %)", gap * 100.0)?,
+            None => writeln!(out, ")")?,
+        }
     }
-    if let Some(gap) = cost.gap {
-        write!(out, ", which is {:.2} % below", gap * 100.0 / (1.0 + gap))?;
-    }
-    writeln!(out)
+    Ok(())
 }
 
 fn counted(number: usize, thing: &str) -> String {

@@ -49,6 +49,7 @@ unschedulable:
     nodepool default: no instance type has enough cpu, the largest lacks 44100m
 4 pods on 4 new nodes, 0 on existing nodes, 1 unschedulable
 $0.0760 per hour (reference planner)
+no plan for these pods costs less than $0.0760 per hour (pattern bound, gap 0.00 %)
 "
     );
 }
@@ -167,6 +168,7 @@ new nodes:
   1      default  m7i.xlarge (+9)  us-east-1a  on-demand  0.2016  77%  -       2%    default/big
 1 pod on 1 new node, 0 on existing nodes, 0 unschedulable
 $0.2016 per hour (reference planner)
+no plan for these pods costs less than $0.2016 per hour (pattern bound, gap 0.00 %)
 "
     );
 }
@@ -321,4 +323,26 @@ fn wrong_usage_is_told() {
     assert!(run.err.contains("cannot read instance types from nowhere.json"), "{}", run.err);
     let help = karpenter(folder.path(), &["plan", "--help"], b"");
     assert!(help.out.contains("karpenter plan -f manifests/") && help.out.contains("Exit code: 0"), "{}", help.out);
+}
+
+/// Best never costs more than the reference and places as many pods; both say what no plan can beat.
+#[test]
+fn the_best_plan_is_not_dearer() {
+    let folder = folder(&[("pool.yaml", POOL), ("web.yaml", WEB)]);
+    let plan = |planner: &str| -> Value {
+        let run = karpenter(folder.path(), &["plan", "-f", ".", "-o", "json", "--planner", planner], b"");
+        assert_eq!((run.code, run.err.as_str()), (0, ""));
+        serde_json::from_str(&run.out).unwrap()
+    };
+    let (reference, best) = (plan("reference"), plan("best"));
+    assert_eq!((&reference["planner"], &best["planner"]), (&"reference".into(), &"best".into()));
+    let number = |plan: &Value, member: &str| plan["cost"][member].as_f64().unwrap();
+    assert!(number(&best, "perHour") <= number(&reference, "perHour"));
+    for plan in [&reference, &best] {
+        assert!(number(plan, "lowerBound") <= number(plan, "perHour") + 1e-9);
+        assert!(number(plan, "gap") >= 0.0);
+        assert!(plan["cost"]["boundKind"].is_string() && plan["cost"]["dualPrices"]["perCpu"].is_number());
+        assert!(plan["work"]["part"].is_string());
+        assert_eq!(plan["violations"], serde_json::json!([]));
+    }
 }
