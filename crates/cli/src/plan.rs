@@ -110,8 +110,14 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
     let loaded = started.elapsed();
     let solving = Instant::now();
     let options = args.planner.options();
-    let mut plan = karpenter_solver::plan(&snapshot, rules, &options);
-    let timings = Timings::new(loaded, solving.elapsed());
+    // The planner asks before each pod; so it first asks when everything is compiled.
+    let mut compiled = None;
+    let mut should_stop = || {
+        compiled.get_or_insert_with(|| solving.elapsed());
+        false
+    };
+    let mut plan = karpenter_solver::plan_until(&snapshot, rules, &options, &mut should_stop);
+    let timings = Timings::new(loaded, compiled.unwrap_or_default(), solving.elapsed());
     if plan.bound.is_none() {
         plan.bound = Some(karpenter_solver::appraise(&snapshot, rules, &options, &plan));
     }

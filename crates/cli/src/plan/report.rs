@@ -114,16 +114,22 @@ pub(super) struct Work {
 pub(super) struct Timings {
     #[serde(rename = "loadMs")]
     load: f64,
-    /// `null` when it is part of solving.
+    /// Until the first pod was looked at.
     #[serde(rename = "compileMs")]
-    compile: Option<f64>,
+    compile: f64,
     #[serde(rename = "solveMs")]
     solve: f64,
 }
 
 impl Timings {
-    pub(super) fn new(load: Duration, solve: Duration) -> Self {
-        Self { load: load.as_secs_f64() * 1e3, compile: None, solve: solve.as_secs_f64() * 1e3 }
+    /// `planned` is all that planning took, `compiled` the part of it before the first pod.
+    pub(super) fn new(load: Duration, compiled: Duration, planned: Duration) -> Self {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        Self {
+            load: milliseconds(load),
+            compile: milliseconds(compiled),
+            solve: milliseconds(planned.saturating_sub(compiled)),
+        }
     }
 }
 
