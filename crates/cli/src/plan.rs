@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
     }
     let violations = check::violations(&snapshot, rules, &plan);
     for violation in &violations {
-        writeln!(err, "error: the plan breaks a rule, please report this: {violation}")?;
+        writeln!(err, "error: the checker objects to the plan, please report this: {violation}")?;
     }
     let report = Report::new(&snapshot, &plan, rules, &violations, timings);
     match args.output {
