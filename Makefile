@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build test campaign bench bench-instructions bench-build lint fmt gen control-plane helm clean cargo
+.PHONY: help build demo test campaign bench bench-instructions bench-build lint fmt gen control-plane helm clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,10 @@ help: ## list the targets
 build: cargo ## release builds of karpenter and karpenter-controller
 	$(CARGO) build --release --bin karpenter --bin karpenter-controller
 	@echo 'built $(CARGO_TARGET_DIR)/release/karpenter and $(CARGO_TARGET_DIR)/release/karpenter-controller'
+
+demo: cargo ## pods get nodes before your eyes, in a cluster of one process (ARGS=--keep leaves it up for kubectl)
+	@$(CARGO) build --release --bin karpenter
+	@'$(CARGO_TARGET_DIR)/release/karpenter' demo $(ARGS)
 
 # Fast to slow. All tests run, also after a failure, and print their results as cargo does.
 test: lint control-plane helm ## format, clippy, tidy, then unit, doc and control plane tests

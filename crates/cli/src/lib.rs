@@ -5,6 +5,7 @@
 
 mod convert;
 mod crds;
+mod demo;
 mod manifests;
 mod plan;
 mod sandbox;
@@ -42,6 +43,8 @@ enum Command {
     Convert(convert::Args),
     /// Show what would be launched for the pods of some manifests, and why not where not
     Plan(plan::Args),
+    /// Watch pods get nodes: a cluster in this process, one deployment scaled up and down, as a timeline
+    Demo(demo::Args),
     /// Run a cluster in this process, with nodes, prices, faults and the autoscaler, for kubectl
     Sandbox(sandbox::Args),
 }
@@ -54,6 +57,7 @@ impl Cli {
             Command::Validate(args) => validate::run(args, input, out, err),
             Command::Convert(args) => convert::run(args, input, out, err),
             Command::Plan(args) => plan::run(args, input, out, err),
+            Command::Demo(args) => demo::run(args, out, err),
             Command::Sandbox(args) => sandbox::run(args, out, err),
         }
     }

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use karpenter_sim::cloud::{Range, Settings};
 use karpenter_sim::sandbox::{DrivenClock, Served, Speed, drive, runtime};
 use karpenter_sim::world::{Storm, World};
-use karpenter_testkit::build::node_pool;
+use karpenter_testkit::build::{PoolBuilder, node_pool};
 
 use self::kubeconfig::Kubeconfig;
 
@@ -75,13 +75,8 @@ async fn live(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Result<u
         Types::Kwok => Range::Kwok,
         Types::Ec2 => Range::Ec2,
     };
-    let pool = node_pool("default").requirement("kubernetes.io/os", "In", &["linux"]).requirement(
-        "kubernetes.io/arch",
-        "In",
-        &["amd64"],
-    );
     let mut world = World::seeded(args.seed)
-        .pool(pool)
+        .pool(default_pool())
         .cloud(Settings { range, ..Settings::default() })
         // What is found is told, not fatal.
         .without_checks();
@@ -92,7 +87,9 @@ async fn live(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Result<u
     let served = Served::start(world.api.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)))?;
     let interrupted = served.interrupted()?;
     let kubeconfig = Kubeconfig::write(&args.kubeconfig, &served.kubeconfig())?;
-    introduce(args, &served, &kubeconfig, out)?;
+    let nodes = if args.no_autoscaler { "nodes are made by hand" } else { "the autoscaler is running" };
+    writeln!(out, "A cluster is at {}, seed {}; {nodes}. Try, in another terminal:\n", served.url(), args.seed)?;
+    suggest(&kubeconfig, out)?;
     if args.faults {
         tokio::spawn(weather(world.clone()));
     }
@@ -105,6 +102,14 @@ async fn live(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Result<u
     Ok(0)
 }
 
+pub(crate) fn default_pool() -> PoolBuilder {
+    node_pool("default").requirement("kubernetes.io/os", "In", &["linux"]).requirement(
+        "kubernetes.io/arch",
+        "In",
+        &["amd64"],
+    )
+}
+
 /// A quarter of an hour of calm, a quarter of storm.
 async fn weather(world: Arc<World>) {
     loop {
@@ -113,25 +118,21 @@ async fn weather(world: Arc<World>) {
     }
 }
 
-fn introduce(args: &Args, served: &Served, kubeconfig: &Kubeconfig, out: &mut dyn Write) -> Result<()> {
+/// What to try.
+pub(crate) fn suggest(kubeconfig: &Kubeconfig, out: &mut dyn Write) -> Result<()> {
     let file = kubeconfig.path().display();
-    let nodes = if args.no_autoscaler { "nodes are made by hand" } else { "the autoscaler is running" };
     writeln!(
         out,
-        "A cluster is at {}, seed {}; {nodes}. Try, in another terminal:
-
-  export KUBECONFIG={file}
+        "  export KUBECONFIG={file}
   kubectl get nodepools,nodeclaims,nodes
-  kubectl create deployment inflate --image=pause --replicas=5
-  kubectl set resources deployment inflate --requests=cpu=1
+  kubectl create deployment web --image=pause --replicas=5
+  kubectl set resources deployment web --requests=cpu=1
   kubectl get nodeclaims -w
   kubectl get pods -o wide
-  kubectl scale deployment inflate --replicas=50
+  kubectl scale deployment web --replicas=50
   kubectl delete nodeclaim --all --wait=false        # watch them drain, and their pods move
 
-Ctrl-C ends it.",
-        served.url(),
-        args.seed,
+Ctrl-C ends it."
     )?;
     out.flush()?;
     Ok(())

@@ -119,6 +119,16 @@ pub struct Trouble {
     pub no_capacity: f64,
 }
 
+/// What one machine is, and costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bill {
+    pub instance_type: String,
+    pub zone: String,
+    pub capacity_type: String,
+    /// At its launch.
+    pub usd_per_hour: f64,
+}
+
 pub struct Cloud {
     seed: u64,
     settings: Settings,
@@ -216,6 +226,19 @@ impl Cloud {
     /// The machines that are running, with the uid of the claim that each was launched for.
     pub fn running(&self) -> BTreeMap<String, String> {
         self.lock().running()
+    }
+
+    /// The machines that are paid for, by provider id.
+    pub fn bills(&self) -> BTreeMap<String, Bill> {
+        let state = self.lock();
+        let running = state.records.iter().filter(|(_, record)| record.gone_at.is_none());
+        let bill = |record: &state::Record| Bill {
+            instance_type: record.offering.instance_type.clone(),
+            zone: record.offering.zone.clone(),
+            capacity_type: record.offering.capacity_type.clone(),
+            usd_per_hour: record.price.per_hour(),
+        };
+        running.map(|(id, record)| (id.clone(), bill(record))).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

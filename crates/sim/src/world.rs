@@ -354,6 +354,14 @@ impl World {
         self.must(deployments.delete(name, &DeleteParams::background()).await);
     }
 
+    /// Deletes every NodeClaim, as a user would: their nodes are drained and go.
+    pub async fn remove_claims(&self) {
+        let claims: Api<NodeClaim> = Api::all(self.client.clone());
+        for claim in self.claims().await {
+            self.must(claims.delete(&claim.name_any(), &DeleteParams::default()).await);
+        }
+    }
+
     pub async fn nodes(&self) -> Vec<Node> {
         self.must(Api::all(self.client.clone()).list(&ListParams::default()).await).items
     }

@@ -4,6 +4,7 @@
 mod convert;
 mod convert_laws;
 mod crds;
+mod demo;
 mod docs;
 mod fuzz;
 mod input;

@@ -20,7 +20,6 @@ struct Sandbox {
 impl Sandbox {
     fn start(folder: &Path, args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_karpenter"))
-            .arg("sandbox")
             .args(args)
             .current_dir(folder)
             .stdout(Stdio::piped())
@@ -99,7 +98,7 @@ spec:
 fn kubectl_sees_nodes_come_for_pods() {
     let pool = POOL.replace("name: default\nspec", "name: second\nspec");
     let folder = folder(&[("pool.yaml", &pool), ("web.yaml", DEPLOYMENT)]);
-    let mut sandbox = Sandbox::start(folder.path(), &["--seed", "3"]);
+    let mut sandbox = Sandbox::start(folder.path(), &["sandbox", "--seed", "3"]);
     let told = sandbox.until("Ctrl-C");
     assert!(told.contains("export KUBECONFIG=sandbox.kubeconfig"), "{told}");
     let address = told.split_once("http://").unwrap().1.split_once(',').unwrap().0.to_owned();
@@ -131,7 +130,8 @@ fn kubectl_sees_nodes_come_for_pods() {
 #[test]
 fn time_goes_as_fast_as_told() {
     let folder = folder(&[("web.yaml", &DEPLOYMENT.replace("second", "default"))]);
-    let mut sandbox = Sandbox::start(folder.path(), &["--speed", "600x", "--instance-types", "ec2", "--faults"]);
+    let mut sandbox =
+        Sandbox::start(folder.path(), &["sandbox", "--speed", "600x", "--instance-types", "ec2", "--faults"]);
     sandbox.until("Ctrl-C");
     kubectl(folder.path(), "apply -f web.yaml");
     kubectl(folder.path(), "rollout status deployment/web --timeout=300s");
@@ -140,4 +140,16 @@ fn time_goes_as_fast_as_told() {
     let bad = karpenter(folder.path(), &["sandbox", "--speed", "fast"], b"");
     assert_eq!(bad.code, 2);
     assert!(bad.err.contains("a speed is `jump` or a number of times"), "{}", bad.err);
+}
+
+#[test]
+fn a_demo_that_is_kept_is_a_sandbox() {
+    let folder = folder(&[("web.yaml", &DEPLOYMENT.replace("second", "default"))]);
+    let mut demo = Sandbox::start(folder.path(), &["demo", "--keep"]);
+    let told = demo.until("Ctrl-C");
+    assert!(told.contains("everything is gone again") && told.contains("export KUBECONFIG="), "{told}");
+    kubectl(folder.path(), "apply -f web.yaml");
+    kubectl(folder.path(), "rollout status deployment/web --timeout=300s");
+    assert_eq!(demo.interrupt("-INT"), Some(0));
+    assert!(!folder.path().join("sandbox.kubeconfig").exists());
 }

@@ -74,7 +74,7 @@ impl Cloud {
                     // Full, but healthy: still on offer, with nothing left (V15-82).
                     offering.reservation_capacity = Some(count.saturating_sub(state.used(&key)));
                 } else {
-                    offering.available = !state.is_sold_out(&key, now);
+                    offering.available &= !state.is_sold_out(&key, now);
                 }
             }
         }

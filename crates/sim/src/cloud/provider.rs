@@ -124,6 +124,7 @@ impl Cloud {
             instance: instance.clone(),
             claim_uid: claim.uid.clone(),
             offering: key,
+            price: offering.price,
             launched_at: now,
             gone_at: None,
             interrupted_at,

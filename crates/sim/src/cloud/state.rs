@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::instance_type::{InstanceType, Offering};
+use karpenter_model::instance_type::{InstanceType, Offering, Price};
 use karpenter_model::requirements::Requirement;
 use karpenter_platform::{DriftReason, Instance};
 
@@ -37,6 +37,8 @@ pub(super) struct Record {
     pub instance: Instance,
     pub claim_uid: String,
     pub offering: OfferingKey,
+    /// Per hour, when it was launched.
+    pub price: Price,
     pub launched_at: Timestamp,
     /// When its end is through, once that has begun.
     pub gone_at: Option<Timestamp>,

@@ -22,11 +22,12 @@ pub(super) async fn run(cluster: &Cluster, patience: Patience) {
     cluster.wake::<PersistentVolume>(&queue, |cluster, volume| {
         let of_claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
         match of_claim {
-            Some(claim) => {
+            Some(claim) if claim.uid.is_some() => {
                 let part = |part: &Option<String>| part.clone().unwrap_or_default();
                 vec![format!("{}/{}", part(&claim.namespace), part(&claim.name))]
             }
-            None => waiting(cluster),
+            // The volume itself, by a key without a namespace, and whoever could have it.
+            _ => waiting(cluster).into_iter().chain([volume.name_any()]).collect(),
         }
     });
     cluster.wake::<StorageClass>(&queue, |cluster, _| waiting(cluster));
@@ -44,6 +45,9 @@ fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
 }
 
 async fn reconcile(cluster: &Cluster, patience: Patience, key: &str) -> Outcome {
+    if !key.contains('/') {
+        return offer(cluster, key).await;
+    }
     let Some(claim) = cluster.get::<PersistentVolumeClaim>(key) else { return reclaim(cluster, key).await };
     if claim.metadata.deletion_timestamp.is_some() {
         return Ok(Requeue::OnChange);
@@ -157,6 +161,17 @@ fn claim_ref(claim: &PersistentVolumeClaim) -> Value {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace(), "name": claim.name_any(),
         "uid": claim.uid(),
     })
+}
+
+/// A volume that nobody has is there to be had.
+async fn offer(cluster: &Cluster, name: &str) -> Outcome {
+    let Some(volume) = cluster.get::<PersistentVolume>(name) else { return Ok(Requeue::OnChange) };
+    let taken = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()).is_some_and(|of| of.uid.is_some());
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    if !taken && phase != Some("Available") && volume.metadata.deletion_timestamp.is_none() {
+        cluster.patch_status(volume.as_ref(), json!({"phase": "Available"})).await?;
+    }
+    Ok(Requeue::OnChange)
 }
 
 /// Volume first, claim last: a claim that names its volume is bound for good.

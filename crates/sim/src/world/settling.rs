@@ -66,7 +66,7 @@ impl World {
     }
 
     /// All objects of a kind as the API server has them.
-    pub(super) fn objects(&self, group: &str, version: &str, kind: &str) -> Vec<std::sync::Arc<Value>> {
+    pub fn objects(&self, group: &str, version: &str, kind: &str) -> Vec<std::sync::Arc<Value>> {
         let registry = self.api.registry();
         registry.by_kind(group, version, kind).map(|kind| self.api.list(kind)).unwrap_or_default()
     }

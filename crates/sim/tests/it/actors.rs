@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_model::quantity::Quantity;
@@ -265,6 +265,44 @@ async fn a_stateful_set_has_its_volumes() {
     assert_eq!(attached().await, 2);
     site.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
     eventually("the volume of the pod that went is detached", async || (attached().await == 1).then_some(())).await;
+}
+
+/// A volume made by hand is offered, taken by the claim that it suits, and kept when that claim goes.
+#[tokio::test]
+async fn volumes_made_by_hand_are_available_then_bound_then_released() {
+    let site = Site::new("volumes").await;
+    let volume = |name: &str, size: &str| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": "by-hand",
+                "persistentVolumeReclaimPolicy": "Retain", "csi": {"driver": "csi.example.com", "volumeHandle": name},
+            },
+        })
+    };
+    let volumes: Api<PersistentVolume> = Api::all(site.client.clone());
+    for (name, size) in [("by-hand-1", "1Gi"), ("by-hand-2", "20Gi")] {
+        let volume = serde_json::from_value(volume(name, size)).unwrap();
+        volumes.create(&PostParams::default(), &volume).await.unwrap();
+    }
+    let phases = async |want: [&str; 2]| {
+        let mut phases = Vec::new();
+        for name in ["by-hand-1", "by-hand-2"] {
+            phases.push(volumes.get(name).await.unwrap().status.and_then(|s| s.phase).unwrap_or_default());
+        }
+        (phases == want).then_some(())
+    };
+    eventually("both are available", async || phases(["Available", "Available"]).await).await;
+    site.create::<PersistentVolumeClaim>(json!({
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand", "resources": {"requests": {"storage": "10Gi"}},
+        },
+    }))
+    .await;
+    eventually("the large one is bound", async || phases(["Available", "Bound"]).await).await;
+    site.api::<PersistentVolumeClaim>().delete("data", &kube::api::DeleteParams::default()).await.unwrap();
+    eventually("the large one is released", async || phases(["Available", "Released"]).await).await;
 }
 
 #[tokio::test]
