@@ -216,7 +216,10 @@ impl Walk {
                 self.owner = owner;
             }
             path.pop();
-            if omitted(&name, field.shape.node().kind, value, field.default.is_some() || field.required) {
+            // A pointer in every spec but that of a Scale: none is not the same as not said, which means one.
+            let pointer = name == "replicas" && node.go.ends_with("Spec") && !node.go.ends_with(".ScaleSpec");
+            let always = pointer || field.default.is_some() || field.required;
+            if omitted(&name, field.shape.node().kind, value, always) {
                 map.remove(&name);
             }
         }
@@ -291,6 +294,16 @@ mod tests {
 
     use super::*;
     use crate::shape;
+
+    #[test]
+    fn no_replicas_are_not_the_default() {
+        for kind in ["Deployment", "ReplicaSet", "StatefulSet"] {
+            let shape = shape::of_kind("apps", "v1", kind).unwrap();
+            let mut object = json!({"spec": {"replicas": 0}, "status": {"readyReplicas": 0}});
+            normalise(&shape, &mut object, kind);
+            assert_eq!((&object["spec"]["replicas"], object["status"].get("readyReplicas")), (&json!(0), None), "{kind}");
+        }
+    }
 
     #[test]
     fn objects_take_the_form_of_their_type() {
