@@ -218,6 +218,11 @@ impl Cloud {
         }
     }
 
+    /// A machine is gone from one moment to the next.
+    pub fn lose(&self, provider_id: &str) {
+        life::terminate(self, provider_id, Duration::ZERO);
+    }
+
     /// Machines that were told they will be taken back, and when.
     pub fn interruptions(&self) -> BTreeMap<String, Timestamp> {
         self.lock().interruptions()

@@ -18,6 +18,7 @@
 
 mod checks;
 mod clients;
+mod death;
 mod settling;
 mod storm;
 
@@ -42,6 +43,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 pub use self::checks::Violation;
+pub use self::death::Death;
+use self::death::{Fates, Life, MortalCloud};
 pub use self::storm::Storm;
 use crate::cloud::{Cloud, Settings, Surroundings};
 use crate::cluster::Cluster;
@@ -84,6 +87,7 @@ pub struct Builder {
     patience: Patience,
     autoscaler: bool,
     checks: bool,
+    death: Option<Death>,
 }
 
 impl Builder {
@@ -114,6 +118,12 @@ impl Builder {
         Self { autoscaler: false, ..self }
     }
 
+    /// The autoscaler dies at this call, and is started again a moment later.
+    #[must_use]
+    pub fn dies_at(self, death: Death) -> Self {
+        Self { death: Some(death), ..self }
+    }
+
     /// Nobody looks whether the cluster is as it should be.
     #[must_use]
     pub fn without_checks(self) -> Self {
@@ -141,7 +151,7 @@ impl Builder {
             Surroundings { seed: self.seed, clock: clock.clone(), fleet: fleet.clone(), journal: journal.clone() };
         let cloud = Cloud::new(surroundings, self.cloud.clone()).unwrap_or_else(|error| fail(&error.to_string()));
         let mut world = World {
-            client: clients::client(&api, &journal, &clock, "user"),
+            client: clients::client(&api, &journal, &clock, "user", None),
             api,
             clock,
             fleet,
@@ -149,6 +159,7 @@ impl Builder {
             cloud: Arc::new(cloud),
             actors: Vec::new(),
             autoscaler: Mutex::default(),
+            fates: Fates::new(self.death),
             watcher: Mutex::new(checks::Watcher::new()),
             plan: self,
         };
@@ -171,6 +182,7 @@ pub struct World {
     plan: Builder,
     actors: Vec<JoinHandle<()>>,
     autoscaler: Mutex<Option<JoinHandle<()>>>,
+    fates: Arc<Fates>,
     watcher: Mutex<checks::Watcher>,
 }
 
@@ -204,6 +216,7 @@ impl World {
             patience: Patience::default(),
             autoscaler: true,
             checks: true,
+            death: None,
         }
     }
 
@@ -212,7 +225,7 @@ impl World {
     }
 
     fn client_of(&self, who: &'static str) -> Client {
-        clients::client(&self.api, &self.journal, &self.clock, who)
+        clients::client(&self.api, &self.journal, &self.clock, who, None)
     }
 
     async fn install(&self) {
@@ -256,6 +269,7 @@ impl World {
 
     /// The production controllers, as the operator would run them. They know nothing of an earlier start.
     pub fn start_autoscaler(&self) {
+        let life = Life::new(&self.fates);
         let options = Options {
             policy: self.cloud.label_policy(),
             batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
@@ -264,14 +278,29 @@ impl World {
             observability: karpenter_controllers::Observability::On,
             features: karpenter_controllers::Features::default(),
         };
-        let client = self.client_of("autoscaler");
-        let context = Arc::new(Context::new(client, self.cloud.clone(), self.clock.clone(), options));
+        let client = clients::client(&self.api, &self.journal, &self.clock, "autoscaler", Some(life.clone()));
+        let cloud = Arc::new(MortalCloud { life, cloud: self.cloud.clone() });
+        let context = Arc::new(Context::new(client, cloud, self.clock.clone(), options));
         let running = tokio::spawn(karpenter_controllers::run(context));
         let before = self.autoscaler.lock().unwrap_or_else(PoisonError::into_inner).replace(running);
         if let Some(before) = before {
             before.abort();
         }
         self.journal.write(self.clock.now(), "world", "the autoscaler starts");
+    }
+
+    /// Waits for the death that was ordered; the life after it begins a moment later.
+    pub async fn bury(&self) {
+        let last_words = self.fates.death().await;
+        self.journal.write(self.clock.now(), "world", &format!("the autoscaler dies of {last_words}"));
+        self.stop_autoscaler();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.start_autoscaler();
+    }
+
+    /// How many calls to API and cloud the autoscaler has made.
+    pub fn autoscaler_calls(&self) -> u64 {
+        self.fates.calls()
     }
 
     /// Ends the autoscaler wherever it is, as a crash would.
@@ -352,6 +381,13 @@ impl World {
     pub async fn remove(&self, name: &str) {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         self.must(deployments.delete(name, &DeleteParams::background()).await);
+    }
+
+    /// A machine dies without a word.
+    pub fn lose(&self, provider_id: &str) {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).excuse(self.clock.now());
+        self.journal.write(self.clock.now(), "world", &format!("{provider_id} dies"));
+        self.cloud.lose(provider_id);
     }
 
     /// Deletes every NodeClaim, as a user would: their nodes are drained and go.

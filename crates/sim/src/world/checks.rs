@@ -5,7 +5,7 @@
 
 mod amounts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,6 +30,27 @@ pub enum Violation {
     MachineWithoutClaim {
         machine: String,
         claim_uid: String,
+    },
+    /// A claim has more than one machine.
+    SecondMachine {
+        claim_uid: String,
+        machines: Vec<String>,
+    },
+    /// A claim is neither ready nor gone, and has not been for far longer than that may take.
+    ClaimWithoutEnd {
+        claim: String,
+    },
+    /// The nodes of a pool have more than its limits allow.
+    LimitBroken {
+        pool: String,
+        resource: String,
+        used: i128,
+        limit: i128,
+    },
+    /// Machines come and go, and nobody is served by it.
+    Churn {
+        launches: usize,
+        pods: usize,
     },
     /// A pod is on a node that has been gone for too long, and nobody has taken care of it.
     PodLost {
@@ -56,6 +77,16 @@ impl fmt::Display for Violation {
             Self::MachineWithoutClaim { machine, claim_uid } => {
                 write!(f, "machine {machine} runs, but its claim {claim_uid} does not exist")
             }
+            Self::SecondMachine { claim_uid, machines } => {
+                write!(f, "claim {claim_uid} has several machines: {}", machines.join(", "))
+            }
+            Self::ClaimWithoutEnd { claim } => write!(f, "claim {claim} becomes neither ready nor gone"),
+            Self::LimitBroken { pool, resource, used, limit } => {
+                write!(f, "nodepool {pool} has {used} of {limit} thousandths of {resource} that its limits allow")
+            }
+            Self::Churn { launches, pods } => {
+                write!(f, "{launches} machines were launched within an hour for {pods} pods at most")
+            }
             Self::PodLost { pod, node } => write!(f, "pod {pod} is lost: its node {node} is gone"),
             Self::BudgetBroken { budget, healthy, desired } => {
                 write!(f, "budget {budget} is broken: {healthy} pods are healthy, {desired} have to be")
@@ -69,9 +100,22 @@ const LOST_AFTER: SignedDuration = SignedDuration::from_mins(5);
 /// After a machine was lost or a kubelet fell silent, pods may be missing for this long.
 const INVOLUNTARY: SignedDuration = SignedDuration::from_mins(20);
 
+/// A machine may be without a claim for this long: collection looks every two minutes at those older than 30 s, listings lag,
+/// and the autoscaler may be down or refused for some of that time.
+const COLLECTED_AFTER: SignedDuration = SignedDuration::from_mins(10);
+/// A claim may be under way for this long: a launch is given up after 5 minutes, a registration after 15, a drain waits for
+/// pods whose kubelet is silent until they are evicted (5) and forgotten, and each step may meet a storm.
+const ENDS_AFTER: SignedDuration = SignedDuration::from_hours(1);
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
 /// Remembers what a single look cannot see.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Watcher {
+    unclaimed_since: BTreeMap<String, Timestamp>,
+    unfinished_since: BTreeMap<String, Timestamp>,
+    /// How many pods there were at most, and when each machine was first seen, within the last hour.
+    crowds: VecDeque<(Timestamp, usize)>,
+    launches: BTreeMap<String, Timestamp>,
     orphaned_since: BTreeMap<String, Timestamp>,
     /// Budgets that had enough healthy pods.
     satisfied: BTreeSet<String>,
@@ -81,7 +125,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new() -> Self {
-        Self { orphaned_since: BTreeMap::new(), satisfied: BTreeSet::new(), excused_until: None }
+        Self::default()
     }
 
     /// Something is about to happen that no budget covers.
@@ -102,7 +146,13 @@ impl Watcher {
         };
         let (nodes, pods) = (all("", "Node"), all("", "Pod"));
         let mut found = overfull(&nodes, &pods);
-        found.extend(unclaimed(&all("karpenter.sh", "NodeClaim"), cloud));
+        let claims = all("karpenter.sh", "NodeClaim");
+        let running = cloud.running();
+        found.extend(self.unclaimed(&claims, &running, now));
+        found.extend(several(&running));
+        found.extend(self.unfinished(&claims, now));
+        found.extend(beyond_limits(&all("karpenter.sh", "NodePool"), &claims));
+        found.extend(self.churn(pods.len(), &running, now));
         found.extend(self.lost(&nodes, &pods, now));
         if !cloud.interruptions().is_empty() || fleet.all().iter().any(|machine| machine.health != Health::Well) {
             self.excuse(now);
@@ -127,6 +177,61 @@ impl Watcher {
             }
         }
         lost
+    }
+
+    fn unclaimed(
+        &mut self,
+        claims: &[Arc<Value>],
+        running: &BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> Vec<Violation> {
+        let uids: BTreeSet<&str> = claims.iter().filter_map(|claim| claim["metadata"]["uid"].as_str()).collect();
+        let without: BTreeMap<&String, &String> = running.iter().filter(|(_, uid)| !uids.contains(uid.as_str())).collect();
+        self.unclaimed_since.retain(|machine, _| without.contains_key(machine));
+        let mut found = Vec::new();
+        for (machine, claim_uid) in without {
+            let since = *self.unclaimed_since.entry(machine.clone()).or_insert(now);
+            if now.duration_since(since) > COLLECTED_AFTER {
+                let (machine, claim_uid) = (machine.clone(), claim_uid.clone());
+                found.push(Violation::MachineWithoutClaim { machine, claim_uid });
+            }
+        }
+        found
+    }
+
+    fn unfinished(&mut self, claims: &[Arc<Value>], now: Timestamp) -> Vec<Violation> {
+        let under_way = |claim: &&Arc<Value>| {
+            let conditions = claim["status"]["conditions"].as_array();
+            let ready = conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
+            !ready || !claim["metadata"]["deletionTimestamp"].is_null()
+        };
+        let names: BTreeSet<&str> = claims.iter().filter(under_way).map(|claim| name(claim)).collect();
+        self.unfinished_since.retain(|claim, _| names.contains(claim.as_str()));
+        let mut found = Vec::new();
+        for claim in names {
+            let since = *self.unfinished_since.entry(claim.to_owned()).or_insert(now);
+            if now.duration_since(since) > ENDS_AFTER {
+                found.push(Violation::ClaimWithoutEnd { claim: claim.to_owned() });
+            }
+        }
+        found
+    }
+
+    /// Three machines for each pod and ten more are beyond every storm that we raise.
+    fn churn(&mut self, pods: usize, running: &BTreeMap<String, String>, now: Timestamp) -> Option<Violation> {
+        let recent = |at: &Timestamp| now.duration_since(*at) <= HOUR;
+        self.crowds.push_back((now, pods));
+        while self.crowds.front().is_some_and(|(at, _)| !recent(at)) {
+            self.crowds.pop_front();
+        }
+        // One that is still running is not new when its hour is over.
+        self.launches.retain(|machine, at| recent(at) || running.contains_key(machine));
+        for machine in running.keys() {
+            self.launches.entry(machine.clone()).or_insert(now);
+        }
+        let pods = self.crowds.iter().map(|(_, pods)| *pods).max().unwrap_or(0);
+        let launches = self.launches.values().filter(|at| recent(at)).count();
+        (launches > 3 * pods + 10).then_some(Violation::Churn { launches, pods })
     }
 
     fn budgets(&mut self, budgets: &[Arc<Value>], now: Timestamp) -> Vec<Violation> {
@@ -176,13 +281,33 @@ fn overfull(nodes: &[Arc<Value>], pods: &[Arc<Value>]) -> Vec<Violation> {
     found
 }
 
-fn unclaimed(claims: &[Arc<Value>], cloud: &Cloud) -> Vec<Violation> {
-    let uids: BTreeSet<&str> = claims.iter().filter_map(|claim| claim["metadata"]["uid"].as_str()).collect();
-    let running = cloud.running().into_iter();
-    running
-        .filter(|(_, uid)| !uids.contains(uid.as_str()))
-        .map(|(machine, claim_uid)| Violation::MachineWithoutClaim { machine, claim_uid })
-        .collect()
+/// By claim: a second machine for one is a leak from the moment it starts.
+fn several(running: &BTreeMap<String, String>) -> Vec<Violation> {
+    let mut by_claim: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    for (machine, claim) in running {
+        by_claim.entry(claim).or_default().push(machine.clone());
+    }
+    let several = by_claim.into_iter().filter(|(_, machines)| machines.len() > 1);
+    several.map(|(claim, machines)| Violation::SecondMachine { claim_uid: claim.clone(), machines }).collect()
+}
+
+fn beyond_limits(pools: &[Arc<Value>], claims: &[Arc<Value>]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for pool in pools {
+        let mut used = Amounts::new();
+        for claim in claims.iter().filter(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == name(pool)) {
+            for (resource, amount) in amounts::read(&claim["status"]["capacity"]) {
+                *used.entry(resource).or_default() += amount;
+            }
+        }
+        for (resource, limit) in amounts::read(&pool["spec"]["limits"]) {
+            let used = used.get(&resource).copied().unwrap_or(0);
+            if used > limit {
+                found.push(Violation::LimitBroken { pool: name(pool).to_owned(), resource, used, limit });
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -235,5 +360,68 @@ mod tests {
         watcher.excuse(at(3));
         assert!(watcher.budgets(&budget(1), at(4)).is_empty(), "a machine was lost");
         assert!(watcher.budgets(&budget(1), at(30)).is_empty(), "and it has not recovered yet");
+    }
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    #[test]
+    fn machines_need_a_claim_each_and_one_only() {
+        let running = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(machine, claim)| ((*machine).to_owned(), (*claim).to_owned())).collect()
+        };
+        let claims = [Arc::new(json!({"metadata": {"name": "c", "uid": "u1"}}))];
+        let (both, one) = (running(&[("m1", "u1"), ("m2", "u2")]), running(&[("m1", "u1")]));
+        let mut watcher = Watcher::new();
+        assert!(watcher.unclaimed(&claims, &both, at(0)).is_empty());
+        assert!(watcher.unclaimed(&claims, &both, at(10)).is_empty(), "collection has its time");
+        assert_eq!(watcher.unclaimed(&claims, &both, at(11)).len(), 1);
+        assert!(watcher.unclaimed(&claims, &one, at(12)).is_empty());
+        assert!(several(&both).is_empty());
+        let twice = several(&running(&[("m1", "u1"), ("m2", "u1")]));
+        assert_eq!(twice[0].to_string(), "claim u1 has several machines: m1, m2");
+    }
+
+    #[test]
+    fn claims_become_ready_or_go() {
+        let claim = |ready: &str, deleted: bool| {
+            let at = if deleted { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+            [Arc::new(json!({
+                "metadata": {"name": "c", "deletionTimestamp": at},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            }))]
+        };
+        let mut watcher = Watcher::new();
+        assert!(watcher.unfinished(&claim("Unknown", false), at(0)).is_empty());
+        assert!(watcher.unfinished(&claim("Unknown", false), at(60)).is_empty());
+        assert_eq!(watcher.unfinished(&claim("False", false), at(61)).len(), 1);
+        assert!(watcher.unfinished(&claim("True", false), at(62)).is_empty());
+        assert!(watcher.unfinished(&claim("True", true), at(63)).is_empty());
+        assert_eq!(watcher.unfinished(&claim("True", true), at(124)).len(), 1);
+    }
+
+    #[test]
+    fn limits_count_every_claim_of_the_pool() {
+        let pools = [Arc::new(json!({"metadata": {"name": "p"}, "spec": {"limits": {"cpu": "4", "memory": "1Ti"}}}))];
+        let claim = |pool: &str, cpu: &str| {
+            let labels = json!({"karpenter.sh/nodepool": pool});
+            Arc::new(json!({"metadata": {"labels": labels}, "status": {"capacity": {"cpu": cpu, "pods": "9"}}}))
+        };
+        assert!(beyond_limits(&pools, &[claim("p", "2"), claim("p", "2"), claim("q", "9")]).is_empty());
+        let broken = beyond_limits(&pools, &[claim("p", "2"), claim("p", "2001m")]);
+        let text: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        assert_eq!(text, ["nodepool p has 4001 of 4000 thousandths of cpu that its limits allow"]);
+    }
+
+    #[test]
+    fn churn_is_more_launches_than_pods_could_need() {
+        let mut watcher = Watcher::new();
+        let machine = |number: i64| BTreeMap::from([(format!("m{number}"), "u".to_owned())]);
+        for minute in 0..16 {
+            assert_eq!(watcher.churn(2, &machine(minute), at(minute)), None, "minute {minute}");
+        }
+        assert_eq!(watcher.churn(2, &machine(16), at(16)), Some(Violation::Churn { launches: 17, pods: 2 }));
+        assert_eq!(watcher.churn(2, &machine(16), at(61)), None, "the first of them are forgotten");
     }
 }

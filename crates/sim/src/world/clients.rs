@@ -12,6 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use tower::Service;
 
+use super::death::Life;
 use crate::journal::Journal;
 
 /// A client of one actor. Every change that it asks for is in the journal, with the answer's code.
@@ -20,8 +21,9 @@ pub(super) fn client(
     journal: &Arc<Journal>,
     clock: &Arc<dyn Clock>,
     who: &'static str,
+    life: Option<Life>,
 ) -> Client {
-    let recorder = Recorder { api: api.clone(), journal: journal.clone(), clock: clock.clone(), who };
+    let recorder = Recorder { api: api.clone(), journal: journal.clone(), clock: clock.clone(), who, life };
     Client::new(recorder, "default")
 }
 
@@ -31,6 +33,8 @@ struct Recorder {
     journal: Arc<Journal>,
     clock: Arc<dyn Clock>,
     who: &'static str,
+    /// Of whoever may die in the middle of a call.
+    life: Option<Life>,
 }
 
 impl Service<Request<Body>> for Recorder {
@@ -46,13 +50,18 @@ impl Service<Request<Body>> for Recorder {
         // Reading changes nothing, and leases are renewed all the time.
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let worth = method != Method::GET && !path.contains("/kube-node-lease/");
-        let answer = self.api.call(request);
-        let Self { journal, clock, who, .. } = self.clone();
+        let Self { mut api, journal, clock, who, life } = self.clone();
         Box::pin(async move {
-            let answer = answer.await;
+            // The request is heard when it is polled, so that one that dies before is not.
+            let what = format!("{method} {path}");
+            let call = async move { api.call(request).await };
+            let answer = match life {
+                Some(life) => life.call(&what, call).await,
+                None => call.await,
+            };
             if worth {
                 let code = answer.as_ref().map_or_else(|_| "lost".to_owned(), |a| a.status().as_u16().to_string());
-                journal.write(clock.now(), who, &format!("{method} {path} {code}"));
+                journal.write(clock.now(), who, &format!("{what} {code}"));
             }
             answer
         })

@@ -3,5 +3,6 @@
 
 mod actors;
 mod cloud;
+mod death;
 mod scheduler;
 mod world;

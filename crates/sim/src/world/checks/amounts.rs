@@ -37,7 +37,7 @@ fn thousandths(text: &str) -> i128 {
     product / scale + i128::from(product % scale != 0)
 }
 
-fn read(amounts: &Value) -> Amounts {
+pub(super) fn read(amounts: &Value) -> Amounts {
     let entries = amounts.as_object().into_iter().flatten();
     entries
         .map(|(name, amount)| {

@@ -1,0 +1,75 @@
+//! The autoscaler is killed at every call that it makes, and everything ends as it would have.
+
+use std::time::Duration;
+
+use karpenter_sim::world::{Death, World, cpu};
+use karpenter_testkit::build::node_pool;
+use kube::api::DeleteParams;
+use kube::{Api, ResourceExt as _};
+
+/// An hour with everything that a cluster goes through: scale up, a claim deleted, a machine lost, scale down, a pool deleted.
+/// Returns what is left, and how many calls the autoscaler made.
+async fn hour(seed: u64, death: Option<Death>) -> (String, u64) {
+    let builder = World::seeded(seed).pool(node_pool("default")).pool(node_pool("second").label("tier", "second"));
+    let builder = death.iter().fold(builder, |builder, death| builder.dies_at(*death));
+    let w = builder.start().await;
+    let life = async {
+        let mins = Duration::from_mins;
+        w.deploy("web", 3, cpu("1")).await;
+        w.advance(mins(4)).await;
+        let claim = w.claims().await.first().map(kube::ResourceExt::name_any);
+        if let Some(claim) = claim {
+            let claims: Api<karpenter_api::kinds::NodeClaim> = Api::all(w.client.clone());
+            claims.delete(&claim, &DeleteParams::default()).await.unwrap();
+        }
+        w.scale("web", 5).await;
+        w.advance(mins(8)).await;
+        if let Some(id) = w.cloud.running().keys().next() {
+            w.lose(id);
+        }
+        w.advance(mins(20)).await;
+        w.scale("web", 2).await;
+        w.advance(mins(5)).await;
+        let pools: Api<karpenter_api::kinds::NodePool> = Api::all(w.client.clone());
+        pools.delete("default", &DeleteParams::background()).await.unwrap();
+        w.advance(mins(23)).await;
+        w.settle().await;
+        let pools: Vec<String> = w.claims().await.iter().map(|c| c.labels()["karpenter.sh/nodepool"].clone()).collect();
+        let running = w.running_pods().len();
+        w.scale("web", 0).await;
+        w.remove_claims().await;
+        w.advance(mins(10)).await;
+        let left = (w.claims().await.len(), w.nodes().await.len(), w.cloud.running().len());
+        format!("{running} pods run on {pools:?}; left of claims, nodes and machines: {left:?}")
+    };
+    let end = tokio::select! {
+        biased;
+        end = life => end,
+        // Dies once; after that this waits for ever.
+        () = async { loop { w.bury().await } } => unreachable!(),
+    };
+    (end, w.autoscaler_calls())
+}
+
+fn lived(seed: u64, death: Option<Death>) -> (String, u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(hour(seed, death))
+}
+
+/// LIF §21. `KARPENTER_SIM_DEATHS=1` tries every call; without it every eleventh, on both sides of the call.
+#[test]
+fn the_end_is_the_same_wherever_the_autoscaler_dies() {
+    let (want, calls) = lived(1, None);
+    assert!(want.ends_with("(0, 0, 0)"), "{want}");
+    let stride = std::env::var("KARPENTER_SIM_DEATHS").map_or(11, |text| text.parse().unwrap());
+    let started = std::time::Instant::now();
+    for (count, call) in (1..=calls).step_by(stride).enumerate() {
+        for applied in [true, false] {
+            let (end, _) = lived(1, Some(Death { call, applied }));
+            assert_eq!(end, want, "dies at call {call} of {calls}, applied: {applied}");
+        }
+        if count % 10 == 0 {
+            println!("{call} of {calls} calls, {:?}", started.elapsed());
+        }
+    }
+}
