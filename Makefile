@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test campaign bench bench-instructions bench-build lint fmt gen control-plane helm clean cargo
+.PHONY: help build demo test campaign soak bench bench-instructions bench-build lint fmt gen control-plane helm clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ bench-instructions: bench-build ## fail when instructions per pod grow too fast 
 
 bench-build: cargo
 	$(CARGO) build --release --package karpenter-bench
+
+# A failing seed prints the command that shows it again.
+soak: cargo ## the simulator for long: many seeds of faults (SEEDS=1000), the autoscaler killed at every call
+	KARPENTER_SIM_SEEDS=$(or $(SEEDS),1000) KARPENTER_SIM_DEATHS=1 $(CARGO) test --release -p karpenter-sim --test it -- --nocapture calm_follows death
 
 lint: cargo ## format check, clippy with warnings as errors, repository checks
 	cargo fmt --all --check

@@ -301,7 +301,11 @@ mod tests {
             let shape = shape::of_kind("apps", "v1", kind).unwrap();
             let mut object = json!({"spec": {"replicas": 0}, "status": {"readyReplicas": 0}});
             normalise(&shape, &mut object, kind);
-            assert_eq!((&object["spec"]["replicas"], object["status"].get("readyReplicas")), (&json!(0), None), "{kind}");
+            assert_eq!(
+                (&object["spec"]["replicas"], object["status"].get("readyReplicas")),
+                (&json!(0), None),
+                "{kind}"
+            );
         }
     }
 

@@ -186,7 +186,8 @@ impl Watcher {
         now: Timestamp,
     ) -> Vec<Violation> {
         let uids: BTreeSet<&str> = claims.iter().filter_map(|claim| claim["metadata"]["uid"].as_str()).collect();
-        let without: BTreeMap<&String, &String> = running.iter().filter(|(_, uid)| !uids.contains(uid.as_str())).collect();
+        let without: BTreeMap<&String, &String> =
+            running.iter().filter(|(_, uid)| !uids.contains(uid.as_str())).collect();
         self.unclaimed_since.retain(|machine, _| without.contains_key(machine));
         let mut found = Vec::new();
         for (machine, claim_uid) in without {

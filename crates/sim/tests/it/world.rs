@@ -112,3 +112,13 @@ fn replay() {
     log();
     println!("{}", journal_of(seed, Life::Whole));
 }
+
+/// Storms of more seeds, each once: six, or `KARPENTER_SIM_SEEDS=1000`. A failing one says how to see it again.
+#[test]
+fn calm_follows_every_storm() {
+    let seeds: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(6, |count| count.parse().unwrap());
+    for seed in 100..100 + seeds {
+        journal_of(seed, Life::Whole);
+        println!("seed {seed}");
+    }
+}
