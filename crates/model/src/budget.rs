@@ -103,14 +103,14 @@ impl Window {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     pub nodes: BudgetNodes,
-    /// `None` matches every reason; an empty list matches none (API-47).
+    /// `None` matches every reason, and so does an empty list: nobody writes a budget that limits nothing (X20).
     pub reasons: Option<Vec<DisruptionReason>>,
     pub window: Option<Window>,
 }
 
 impl Budget {
     pub fn matches(&self, reason: DisruptionReason) -> bool {
-        self.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason))
+        self.reasons.as_ref().is_none_or(|reasons| reasons.is_empty() || reasons.contains(&reason))
     }
 
     pub fn is_active(&self, now: Timestamp) -> bool {
@@ -181,7 +181,7 @@ mod tests {
             ("smallest wins", vec![budget("50%", None, None), budget("3", None, None)], Empty, 10, 3),
             ("other reason", vec![budget("0", Some(&[Drifted]), None)], Empty, 10, UNLIMITED),
             ("own reason", vec![budget("0", Some(&[Drifted, Empty]), None)], Empty, 10, 0),
-            ("empty reasons match nothing", vec![budget("0", Some(&[]), None)], Underutilized, 10, UNLIMITED),
+            ("X20, empty reasons match all", vec![budget("0", Some(&[]), None)], Underutilized, 10, 0),
             ("inactive", vec![budget("0", None, Some(("@daily", "1h")))], Empty, 10, UNLIMITED),
             ("active", vec![budget("0", None, Some(("@daily", "13h")))], Empty, 10, 0),
         ] {

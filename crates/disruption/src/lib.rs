@@ -1,0 +1,12 @@
+//! The cluster and the time in; which nodes may go, should go, and why out.
+//!
+//! [`drift`] and [`consolidatable`] say what a claim's conditions should be. [`budgets`] counts how many nodes of a pool may
+//! go for a reason, [`cost`] says what a node is worth and what emptying it costs its pods, [`balanced`] weighs the two.
+//! A [`command`] is a set of nodes that go together, with what takes their place.
+
+pub mod balanced;
+pub mod budgets;
+pub mod command;
+pub mod consolidatable;
+pub mod cost;
+pub mod drift;
