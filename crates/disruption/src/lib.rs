@@ -1,11 +1,13 @@
 //! The cluster and the time in; which nodes may go, should go, and why out.
 //!
-//! [`drift`] and [`consolidatable`] say what a claim's conditions should be. [`budgets`] counts how many nodes of a pool may
+//! [`drift`] and [`consolidatable`] say what a claim's conditions should be. [`candidates`] says which
+//! nodes may go at all and what keeps the others. [`budgets`] counts how many nodes of a pool may
 //! go for a reason, [`cost`] says what a node is worth and what emptying it costs its pods, [`balanced`] weighs the two.
 //! A [`command`] is a set of nodes that go together, with what takes their place.
 
 pub mod balanced;
 pub mod budgets;
+pub mod candidates;
 pub mod command;
 pub mod consolidatable;
 pub mod cost;

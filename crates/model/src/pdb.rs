@@ -44,6 +44,31 @@ pub fn is_fully_blocked<'a>(
     }
 }
 
+/// Why a pod cannot be asked to leave now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// The budget allows no more at present.
+    By(PodId),
+    /// The API refuses to evict a pod of several budgets, whatever they allow (DIS-36).
+    ByMany(Vec<PodId>),
+}
+
+/// Only pods that may be asked to leave are held; each is looked at by itself (DIS-35 … DIS-39).
+pub fn held_by<'a>(pod: &PodView, budgets: impl IntoIterator<Item = &'a Arc<PdbView>>, now: Timestamp) -> Option<Held> {
+    if !pod.is_evictable(now) {
+        return None;
+    }
+    let own: Vec<&Arc<PdbView>> = budgets.into_iter().filter(|budget| budget.applies_to(pod)).collect();
+    match own[..] {
+        [] => None,
+        [budget] => {
+            let holds = budget.disruptions_allowed <= 0 && !(budget.lets_unready_go && pod.unready);
+            holds.then(|| Held::By(budget.id.clone()))
+        }
+        _ => Some(Held::ByMany(own.iter().map(|budget| budget.id.clone()).collect())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +113,40 @@ mod tests {
             ),
         ] {
             assert_eq!(is_fully_blocked(pod, &budgets, Timestamp::UNIX_EPOCH), blocked, "{name}");
+        }
+    }
+
+    /// DIS-34 … DIS-40, DC-17, DC-33 … DC-38, DC-188.
+    #[test]
+    fn held_pods() {
+        let mut web = example::pod("a");
+        web.labels.insert("app".into(), "web".into());
+        let full = |change: fn(&mut PdbView)| {
+            let mut budget = (*budget("a", false)).clone();
+            change(&mut budget);
+            Arc::new(budget)
+        };
+        let closed = || full(|_| ());
+        let open = |name: &str| Arc::new(PdbView { disruptions_allowed: 1, ..(*budget(name, false)).clone() });
+        let unready = PodView { unready: true, ..web.clone() };
+        let done = PodView { phase: crate::pod::PodPhase::Succeeded, ..web.clone() };
+        let mirror = PodView { owner: PodOwner::Node, ..web.clone() };
+        let daemon = PodView { owner: PodOwner::DaemonSet, ..web.clone() };
+        let other = PodView { id: PodId { namespace: "other".into(), name: "a".into() }, ..web.clone() };
+        for (case, pod, budgets, held) in [
+            ("DC-34", &web, vec![closed()], true),
+            ("DC-33", &unready, vec![full(|budget| budget.lets_unready_go = true)], false),
+            ("DIS-37, ready", &web, vec![full(|budget| budget.lets_unready_go = true)], true),
+            ("DC-35, another namespace", &other, vec![closed()], false),
+            ("DC-38, one may go", &web, vec![open("a")], false),
+            ("DC-17, two that allow one", &web, vec![open("a"), open("b")], true),
+            ("DC-188, no selector", &web, vec![full(|budget| budget.selector = None)], false),
+            ("DC-188, all pods", &web, vec![full(|budget| budget.selector = Some(Selector::default()))], true),
+            ("DC-16, done", &done, vec![closed()], false),
+            ("DC-16, mirror", &mirror, vec![closed()], false),
+            ("DC-16, daemon", &daemon, vec![closed()], true),
+        ] {
+            assert_eq!(held_by(pod, &budgets, Timestamp::UNIX_EPOCH).is_some(), held, "{case}");
         }
     }
 }

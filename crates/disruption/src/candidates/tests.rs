@@ -1,0 +1,203 @@
+use jiff::SignedDuration;
+use karpenter_model::claim::ClaimView;
+use karpenter_model::duration::GoDuration;
+use karpenter_model::example;
+use karpenter_model::node::NodeView;
+use karpenter_model::pod::{PodOwner, PodPhase};
+use karpenter_model::protection::Protection;
+use karpenter_model::selector::Selector;
+
+use super::*;
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A node with everything in order.
+fn fine() -> ExistingNode {
+    let labels = map(&[(labels::REGISTERED, "true"), (labels::INITIALIZED, "true"), (labels::NODEPOOL, "p")]);
+    let node = NodeView { labels: labels.clone(), ..example::node("n") };
+    let claim = ClaimView { labels, ..example::claim("c") };
+    ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(claim)), ..ExistingNode::default() }
+}
+
+fn with_claim(change: impl FnOnce(&mut ClaimView)) -> ExistingNode {
+    let mut node = fine();
+    change(Arc::make_mut(node.claim.as_mut().unwrap()));
+    node
+}
+
+fn with_node(change: impl FnOnce(&mut NodeView)) -> ExistingNode {
+    let mut node = fine();
+    change(Arc::make_mut(node.node.as_mut().unwrap()));
+    node
+}
+
+fn running(name: &str) -> PodView {
+    PodView { phase: PodPhase::Running, labels: map(&[("app", "web")]), ..example::pod(name) }
+}
+
+fn with_pods(pods: impl IntoIterator<Item = PodView>, grace: bool) -> ExistingNode {
+    let mut node = with_claim(|claim| claim.termination_grace_period = grace.then(|| GoDuration::from_secs(300)));
+    node.pods = pods.into_iter().map(Arc::new).collect();
+    node
+}
+
+struct World {
+    pools: BTreeMap<String, PoolFacts>,
+    budgets: Vec<Arc<PdbView>>,
+    queued: BTreeSet<String>,
+    marked: BTreeSet<String>,
+    now: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        let pool = PoolFacts { view: Arc::new(example::pool("p")), instance_types: None };
+        let pools = BTreeMap::from([("p".to_owned(), pool)]);
+        Self { pools, budgets: Vec::new(), queued: BTreeSet::new(), marked: BTreeSet::new(), now: 1000 }
+    }
+
+    fn budget(mut self, name: &str, disruptions_allowed: i32) -> Self {
+        self.budgets.push(Arc::new(PdbView {
+            id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
+            selector: Some(Selector::labels([("app", "web")])),
+            disruptions_allowed,
+            never_allows: false,
+            lets_unready_go: false,
+        }));
+        self
+    }
+
+    fn judge(&self, node: &ExistingNode, class: Class) -> Result<bool, Blocked> {
+        let Self { pools, budgets, queued, marked, now } = self;
+        let facts = Facts { pools, budgets, queued, marked, now: time(*now) };
+        candidate(node, &facts, class).map(|candidate| candidate.has_blockers)
+    }
+}
+
+/// DIS-10 … DIS-18, V15-35, V15-36, DC-18 … DC-25: what keeps a node from going gracefully, and from being repaired.
+#[test]
+fn nodes_that_stay() {
+    use Blocked::{
+        Deleting, DoNotDisrupt, NoNode, NoPool, NoPoolLabel, Nominated, NotInitialized, NotRegistered, Rebooting,
+        RepairNeedsPool, Unmanaged,
+    };
+    let annotated = |value: &str| {
+        let annotations = map(&[(DO_NOT_DISRUPT, value)]);
+        with_node(|node| node.annotations = annotations)
+    };
+    let unlabelled = |key: &'static str| with_node(|node| drop(node.labels.remove(key)));
+    let mut standalone = unlabelled(labels::NODEPOOL);
+    Arc::make_mut(standalone.claim.as_mut().unwrap()).labels.clear();
+    let nominated = |at: i64| ExistingNode { nominated_until: Some(time(at)), ..fine() };
+    let elsewhere = with_node(|node| drop(node.labels.insert(labels::NODEPOOL.to_owned(), "gone".to_owned())));
+    let mut young = with_node(|node| node.labels.clear());
+    young.nominated_until = Some(time(2000));
+    for (case, node, graceful, repair) in [
+        ("fine", fine(), Ok(false), Ok(false)),
+        ("DC-19, no claim", ExistingNode { claim: None, ..fine() }, Err(Unmanaged), Err(Unmanaged)),
+        ("DC-19, no node", ExistingNode { node: None, ..fine() }, Err(NoNode), Err(NoNode)),
+        ("V15-35, rebooting", with_claim(|claim| claim.rebooting = true), Err(Rebooting), Err(Rebooting)),
+        ("DC-21", with_claim(|claim| claim.deleting_since = Some(time(1))), Err(Deleting), Err(Deleting)),
+        ("DC-22, registered", unlabelled(labels::INITIALIZED), Err(NotInitialized), Ok(false)),
+        ("V15-35, never registered", young, Err(NotRegistered), Err(NotRegistered)),
+        ("DC-20, nominated", nominated(1001), Err(Nominated), Err(Nominated)),
+        ("DC-20, no longer", nominated(1000), Ok(false), Ok(false)),
+        ("DC-18", annotated("true"), Err(DoNotDisrupt), Ok(false)),
+        ("DC-18", annotated("false"), Ok(false), Ok(false)),
+        ("DC-18, durations are for pods", annotated("2h"), Ok(false), Ok(false)),
+        ("DC-23, no pool label", standalone, Err(NoPoolLabel), Err(RepairNeedsPool)),
+        ("DC-23, pool gone", elsewhere, Err(NoPool("gone".into())), Err(NoPool("gone".into()))),
+    ] {
+        assert_eq!(World::new().judge(&node, Class::Graceful), graceful, "{case}");
+        assert_eq!(World::new().judge(&node, Class::Repair), repair, "{case}");
+    }
+    let mut busy = World::new();
+    busy.queued.insert("c".to_owned());
+    busy.marked.insert("c".to_owned());
+    assert_eq!(busy.judge(&fine(), Class::Graceful), Err(Blocked::Queued), "DC-25");
+    assert!(Blocked::Queued.is_silent() && !Blocked::Deleting.is_silent());
+    busy.queued.clear();
+    assert_eq!(busy.judge(&fine(), Class::Eventual), Err(Deleting), "DC-21, marked");
+}
+
+/// DIS-19 … DIS-21, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
+#[test]
+fn pods_that_object() {
+    let shy = || PodView { protection: Protection::Always, ..running("a") };
+    let owned = |owner| PodView { owner, ..shy() };
+    let leaving = PodView { deleting_since: Some(time(999)), ..shy() };
+    let done = PodView { phase: PodPhase::Failed, ..shy() };
+    let closed = || World::new().budget("b", 0);
+    for (case, world, pods, free) in [
+        ("DC-11", World::new(), vec![shy()], false),
+        ("DC-14, mirror", World::new(), vec![owned(PodOwner::Node)], false),
+        ("DC-14, daemon", World::new(), vec![owned(PodOwner::DaemonSet)], false),
+        ("DC-15, leaving", World::new(), vec![leaving], true),
+        ("DC-15, done", World::new(), vec![done], true),
+        ("DC-13", closed(), vec![running("a")], false),
+        ("DC-16, mirror", closed(), vec![PodView { owner: PodOwner::Node, ..running("a") }], true),
+        ("DC-16, daemon", closed(), vec![PodView { owner: PodOwner::DaemonSet, ..running("a") }], false),
+        ("DC-17", World::new().budget("b", 1).budget("c", 1), vec![running("a")], false),
+        ("DC-37", closed(), vec![PodView { labels: BTreeMap::new(), ..running("a") }, running("b")], false),
+        ("DC-38", World::new().budget("b", 1), vec![running("a"), running("b"), running("c")], true),
+    ] {
+        let plain = with_pods(pods.clone(), false);
+        let patient = with_pods(pods, true);
+        assert_eq!(world.judge(&plain, Class::Graceful).is_ok(), free, "{case}");
+        assert_eq!(world.judge(&plain, Class::Eventual).is_ok(), free, "{case}: no grace period, no force");
+        assert_eq!(world.judge(&patient, Class::Graceful).is_ok(), free, "{case}: grace periods do not hurry");
+        assert_eq!(world.judge(&patient, Class::Eventual), Ok(!free), "{case}: DC-12");
+        assert_eq!(world.judge(&plain, Class::Repair), Ok(!free), "{case}: remembered");
+    }
+}
+
+/// DIS-42, DIS-48, DC-27 … DC-31: protection that ends; the latest one counts.
+#[test]
+fn protection_ends() {
+    let shy = |minutes: i64, started_at: Option<Timestamp>| PodView {
+        protection: Protection::For(SignedDuration::from_mins(minutes)),
+        started_at,
+        ..running("a")
+    };
+    let both = with_pods([shy(1, Some(time(0))), shy(3, Some(time(0)))], false);
+    for (now, free) in [(0, false), (120, false), (179, false), (180, true), (240, true)] {
+        let world = World { now, ..World::new() };
+        assert_eq!(world.judge(&both, Class::Graceful).is_ok(), free, "{now}");
+        assert_eq!(world.judge(&both, Class::Eventual).is_ok(), free, "{now}");
+    }
+    assert!(World::new().judge(&with_pods([shy(5, None)], false), Class::Graceful).is_err(), "DC-30");
+}
+
+/// DIS-18, DIS-23, X11, DC-24, DC-26: what is not known about a node's type does not keep it.
+#[test]
+fn x11_unknown_types_do_not_keep_nodes() {
+    let world = World::new();
+    let facts =
+        Facts { pools: &world.pools, budgets: &[], queued: &BTreeSet::new(), marked: &BTreeSet::new(), now: time(0) };
+    let node = fine();
+    let found = candidate(&node, &facts, Class::Graceful).unwrap();
+    assert_eq!((found.price, found.instance_type), (Price::ZERO, None));
+    assert_eq!((found.name(), found.pool_name()), ("n", "p"));
+}
+
+/// DIS-26, V15-24: words that people search for.
+#[test]
+fn words() {
+    let pod = || PodId { namespace: "a".to_owned(), name: "b".to_owned() };
+    for (blocked, text) in [
+        (Blocked::NotRegistered, "Node isn't initialized nor registered"),
+        (Blocked::Rebooting, "Node is rebooting"),
+        (Blocked::RepairNeedsPool, "repair requires a NodePool to construct and budget a safe replacement"),
+        (Blocked::ProtectedPod(pod()), "Pod a/b has the \"karpenter.sh/do-not-disrupt\" annotation"),
+        (Blocked::Budget { pod: pod(), budget: pod() }, "PodDisruptionBudget a/b prevents the eviction of pod a/b"),
+        (Blocked::NoPool("p".to_owned()), "NodePool \"p\" not found"),
+    ] {
+        assert_eq!(blocked.to_string(), text);
+    }
+}
