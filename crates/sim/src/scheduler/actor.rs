@@ -241,6 +241,8 @@ impl Scheduler {
                     self.queue.wake(change, now);
                 }
             }
+            // On a node already: the watch was late and showed the pod as it had been. It will say where the pod is.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => {
                 let message = format!("binding rejected: {error}");
                 self.fail(pod, &message).await;

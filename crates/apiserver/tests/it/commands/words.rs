@@ -28,6 +28,8 @@ fn line_ends_with_space(line: &str, part: usize) -> bool {
 /// Pattern and what takes its place, in this order.
 static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
+        // Only a real server has this loop, and only now and then does it run while a service is new.
+        (r"(?m)^.*ipallocator-repair-controller.*\n", ""),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// Bindings, conditions and events are the same, also after waiting, gates, priorities and volumes; and once more on
 /// virtual time, on the API in the process.
@@ -115,7 +115,8 @@ async fn story(client: Client) -> Vec<String> {
         t.settles(class).await;
     }
     // While they back off, the one that was tried first goes first; afterwards it is priority that counts.
-    sleep(Duration::from_secs(2)).await;
+    // They back off for ten seconds at most.
+    sleep(Duration::from_secs(12)).await;
     t.remove("second").await;
     t.is_bound("high").await;
     t.settles("low").await;
@@ -220,7 +221,7 @@ impl Teller {
     async fn settles(&mut self, name: &str) {
         let mut pod = self.until(name, "judged", |p| condition(p).is_some()).await;
         loop {
-            sleep(Duration::from_millis(300)).await;
+            sleep(Duration::from_secs(1)).await;
             let later = self.pods().get(name).await.unwrap();
             if later.resource_version() == pod.resource_version() {
                 break self.tell(&pod);
@@ -297,7 +298,7 @@ impl Teller {
 
     async fn tell_events(&mut self) {
         // They are written after the fact.
-        sleep(Duration::from_secs(2)).await;
+        sleep(Duration::from_secs(6)).await;
         let events: Api<Event> = Api::namespaced(self.client.clone(), "story");
         let told = events.list(&ListParams::default()).await.unwrap().items.into_iter().map(|e| {
             let of = e.involved_object;
