@@ -1,7 +1,7 @@
 //! How many more nodes of a pool may go for a reason (DIS-53 … DIS-63, V15-42, V15-43).
 
 use jiff::Timestamp;
-use karpenter_model::budget::{Budgets, DisruptionReason, UNLIMITED};
+use karpenter_model::budget::{Budgets, DisruptionReason};
 
 /// What a node of a pool is to its pool's budgets. Facts, so that every method counts alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub fn allowance<'a>(
         counted = counted.saturating_add(1);
         consuming = consuming.saturating_add(u32::from(node.consumes(reason)));
     }
-    Allowance { nodes: counted, allowed: budgets.allowed(reason, counted, now).min(UNLIMITED), consuming }
+    Allowance { nodes: counted, allowed: budgets.allowed(reason, counted, now), consuming }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_model::annotations::DO_NOT_DISRUPT;
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels;
 use karpenter_model::pdb::{Held, PdbView, held_by};
@@ -13,8 +14,6 @@ use karpenter_model::pool::PoolView;
 use karpenter_model::snapshot::ExistingNode;
 
 use crate::cost;
-
-pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// How much a method may ask of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,12 @@
 //! Whether a claim still is what its pool would make today (condition `Drifted`; DIS-149 … DIS-157).
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_model::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pool::PoolView;
-use karpenter_model::requirements::{Operator, Requirement, Requirements, Undefined};
-
-pub const HASH_ANNOTATION: &str = "karpenter.sh/nodepool-hash";
-pub const HASH_VERSION_ANNOTATION: &str = "karpenter.sh/nodepool-hash-version";
+use karpenter_model::requirements::{Requirement, Requirements, Undefined};
 
 /// A type that is not listed for a moment is no reason to replace a node that just came up.
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
@@ -79,7 +77,7 @@ pub fn drift(
 /// Hashes of different versions say nothing about each other (DIS-152).
 fn template_changed(claim: &ClaimView, pool: &PoolView) -> bool {
     let annotation = |key: &str| claim.annotations.get(key).map(String::as_str);
-    match (annotation(HASH_ANNOTATION), annotation(HASH_VERSION_ANNOTATION), &pool.hash) {
+    match (annotation(NODEPOOL_HASH), annotation(NODEPOOL_HASH_VERSION), &pool.hash) {
         (Some(hash), Some(version), Some(of_pool)) => version == of_pool.version && hash != of_pool.value.to_string(),
         _ => false,
     }
@@ -114,19 +112,13 @@ fn is_offered(claim: &ClaimView, types: &[InstanceType], rules: &LabelRules) -> 
         has.replace(Requirement::any_of(labels::CAPACITY_TYPE, either));
     }
     let fits = |offering: &Offering| {
-        let relevant = offering.requirements.iter().filter(|asked| !(reserved && is_about_reservations(asked, rules)));
-        relevant.into_iter().all(|asked| match has.get(asked.key()) {
-            Some(found) => found.intersects(asked),
-            None => {
-                rules.is_well_known(asked.key()) || matches!(asked.operator(), Operator::NotIn | Operator::DoesNotExist)
-            }
-        })
+        let mut offered = offering.requirements.clone();
+        if let Some(key) = rules.reservation_key().filter(|_| reserved) {
+            offered.remove(key);
+        }
+        has.is_compatible(&offered, Undefined::WellKnownAllowed(rules))
     };
     types.iter().filter(|known| known.name == *name).any(|known| known.offerings.iter().any(fits))
-}
-
-fn is_about_reservations(asked: &Requirement, rules: &LabelRules) -> bool {
-    rules.reservation_key() == Some(asked.key())
 }
 
 #[cfg(test)]

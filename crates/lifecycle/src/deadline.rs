@@ -1,10 +1,8 @@
 //! By when a claim's node has to be empty (LIF-39, LIF-48, LIF-69).
 
 use jiff::Timestamp;
+use karpenter_model::annotations::TERMINATION_TIMESTAMP;
 use karpenter_model::claim::ClaimView;
-
-/// RFC 3339, on the NodeClaim.
-const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
 /// What is written on the claim; a value that cannot be read counts as absent, it must not block a node for ever (Y9).
 fn written(claim: &ClaimView) -> Option<Timestamp> {

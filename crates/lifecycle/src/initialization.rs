@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_model::annotations::REQUESTED_DRA_DRIVERS;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::node::NodeView;
 use karpenter_model::taints::Taint;
@@ -69,9 +70,6 @@ pub struct SliceView {
 /// The slices that a node publishes; `None` where dynamic resources are not looked at at all (LC-32).
 pub type Slices<'a> = Option<&'a [SliceView]>;
 
-/// The annotation in which the claim says which drivers it needs (LIF-29).
-const REQUESTED_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
-
 pub fn initialization(claim: &ClaimView, nodes: &[&NodeView], slices: Slices<'_>) -> Initialization {
     if claim.initialized.is_true() {
         return Initialization::Done;
@@ -110,7 +108,7 @@ fn first_obstacle(claim: &ClaimView, node: &NodeView) -> Option<NotInitialized> 
 
 /// The first driver that has no complete pool on the node (LIF-29).
 fn missing_driver(claim: &ClaimView, slices: &[SliceView]) -> Option<String> {
-    let requested = claim.annotations.get(REQUESTED_DRIVERS)?;
+    let requested = claim.annotations.get(REQUESTED_DRA_DRIVERS)?;
     let mut drivers = requested.split(',').map(str::trim).filter(|driver| !driver.is_empty());
     drivers.find(|driver| !has_complete_pool(driver, slices)).map(ToOwned::to_owned)
 }

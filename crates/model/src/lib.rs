@@ -4,6 +4,7 @@
 //! whether a pod, a pool, an instance type and an offering can meet. Conversions from Kubernetes objects are in the
 //! `api` crate; what a value here cannot express (a malformed field) never gets this far.
 
+pub mod annotations;
 pub mod budget;
 pub mod buffer;
 pub mod claim;

@@ -1,21 +1,16 @@
-//! Annotations (API-141, V15-9).
+//! Annotations (API-141, V15-9). Those that decisions know by name are kept with the model.
 
-/// Pod: `true` or a positive Go duration. Node and NodeClaim: only `true` (API-143, API-145).
-pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+pub use karpenter_model::annotations::{
+    DO_NOT_DISRUPT, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, REQUESTED_DRA_DRIVERS, TERMINATION_TIMESTAMP,
+};
+
 /// Node and NodeClaim: only `true` keeps repair away.
 pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 /// Pod: decimal int32, what its eviction costs.
 pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
-pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
-
-/// RFC 3339 time by which a NodeClaim's node must be gone.
-pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
-/// Comma-separated, sorted driver names.
-pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 

@@ -4,6 +4,7 @@ use karpenter_model::claim::{ConditionView, Status};
 use karpenter_model::example;
 use karpenter_model::instance_type::{Overhead, Overrides, Price};
 use karpenter_model::pool::TemplateHash;
+use karpenter_model::requirements::Operator;
 use karpenter_model::resources::Resources;
 
 use super::*;
@@ -30,7 +31,7 @@ fn claim(more: &[(&str, &str)]) -> ClaimView {
     ClaimView {
         created_at: CREATED,
         labels,
-        annotations: map(&[(HASH_ANNOTATION, "7"), (HASH_VERSION_ANNOTATION, "v3")]),
+        annotations: map(&[(NODEPOOL_HASH, "7"), (NODEPOOL_HASH_VERSION, "v3")]),
         launched: ConditionView { status: Status::True, since: CREATED },
         ..example::claim("a")
     }
@@ -92,12 +93,12 @@ fn whose_condition_it_is() {
 fn hashes() {
     let of = |annotations: &[(&str, &str)]| ClaimView { annotations: map(annotations), ..claim(&[]) };
     let narrowed = pool(&[(labels::OS, Operator::In, &["windows"])]);
-    let other = of(&[(HASH_ANNOTATION, "8"), (HASH_VERSION_ANNOTATION, "v3")]);
+    let other = of(&[(NODEPOOL_HASH, "8"), (NODEPOOL_HASH_VERSION, "v3")]);
     assert_eq!(judged(&other, &narrowed), Drift::Drifted(DriftReason::NodePoolDrifted), "before requirements");
     for (case, claim, hash) in [
-        ("no hash", of(&[(HASH_VERSION_ANNOTATION, "v3")]), pool(&[]).hash),
-        ("no version", of(&[(HASH_ANNOTATION, "8")]), pool(&[]).hash),
-        ("other version", of(&[(HASH_ANNOTATION, "8"), (HASH_VERSION_ANNOTATION, "v2")]), pool(&[]).hash),
+        ("no hash", of(&[(NODEPOOL_HASH_VERSION, "v3")]), pool(&[]).hash),
+        ("no version", of(&[(NODEPOOL_HASH, "8")]), pool(&[]).hash),
+        ("other version", of(&[(NODEPOOL_HASH, "8"), (NODEPOOL_HASH_VERSION, "v2")]), pool(&[]).hash),
         ("a template that cannot be read", other, None),
     ] {
         assert_eq!(judged(&claim, &PoolView { hash, ..pool(&[]) }), Drift::AskProvider, "{case}");
