@@ -1,9 +1,10 @@
 //! Plain views for tests: each has only a name, and everything else as unremarkable as it can be.
 //!
-//! A test says what it is about by changing these (`PodView { critical: true, ..example::pod("a") }`), so a new field is
+//! A test says what it is about by changing these (`PodView { critical: true, ..example::pod("a") }`, or `but` for what pods share), so a new field is
 //! added in one place. Behind the feature `example`, which only tests turn on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -13,10 +14,8 @@ use crate::duration::NillableDuration;
 use crate::node::NodeView;
 use crate::pod::{PodId, PodOwner, PodPhase, PodView};
 use crate::pool::{NodeClassRef, PoolView};
-use crate::protection::Protection;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
-use crate::scheduling::PodScheduling;
 
 /// A pod of namespace `default` that asks for nothing and has no node.
 pub fn pod(name: &str) -> PodView {
@@ -25,27 +24,17 @@ pub fn pod(name: &str) -> PodView {
         uid: format!("uid-of-{name}"),
         created_at: Timestamp::UNIX_EPOCH,
         deleting_since: None,
-        phase: PodPhase::Pending,
-        owner: PodOwner::Other,
-        daemon_set: None,
+        started_at: None,
         node_name: None,
         nominated_node_name: None,
-        unschedulable: false,
-        requests: Resources::new(),
-        labels: BTreeMap::new(),
-        scheduling: PodScheduling::default(),
-        critical: false,
-        termination_grace_seconds: None,
-        volume_claims: Vec::new(),
-        controller: None,
-        started_at: None,
-        unready: false,
-        protection: Protection::None,
+        class: Arc::default(),
         priority: 0,
         disruption_cost: 0,
-        resource_claims: Vec::new(),
-        buffer: None,
-        unplannable: None,
+        phase: PodPhase::Pending,
+        owner: PodOwner::Other,
+        unschedulable: false,
+        unready: false,
+        critical: false,
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
             ("mirror", &PodView { owner: PodOwner::Node, ..web.clone() }, vec![budget("a", true)], false),
             (
                 "protected otherwise",
-                &PodView { protection: Protection::Always, ..web.clone() },
+                &web.clone().but(|pod| pod.protection = Protection::Always),
                 vec![budget("a", true)],
                 false,
             ),

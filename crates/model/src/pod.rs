@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -51,47 +53,70 @@ pub enum PodPhase {
     Unknown,
 }
 
+/// One of the 300,000 pods that a large cluster has: what differs from pod to pod is here, all else is shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodView {
     pub id: PodId,
     pub uid: String,
     pub created_at: Timestamp,
     pub deleting_since: Option<Timestamp>,
-    pub phase: PodPhase,
-    pub owner: PodOwner,
-    /// The DaemonSet that controls the pod.
-    pub daemon_set: Option<String>,
+    /// When the kubelet took the pod on.
+    pub started_at: Option<Timestamp>,
     pub node_name: Option<String>,
     pub nominated_node_name: Option<String>,
+    /// What pods of one workload have in common; read and changed as if it were here.
+    pub class: Arc<PodClass>,
+    pub priority: i32,
+    /// What the author says moving the pod costs (V15-91).
+    pub disruption_cost: i32,
+    pub phase: PodPhase,
+    pub owner: PodOwner,
     /// The scheduler said `Unschedulable` in the `PodScheduled` condition.
     pub unschedulable: bool,
+    /// The `Ready` condition is False; absent or unknown is not (DIS-37).
+    pub unready: bool,
+    /// `system-cluster-critical` or `system-node-critical`.
+    pub critical: bool,
+}
+
+/// What pods of one workload have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PodClass {
+    /// The DaemonSet that controls the pod.
+    pub daemon_set: Option<String>,
     /// Effective requests with `pods: 1` (SCH-60, SCH-62).
     pub requests: Resources,
     pub labels: BTreeMap<String, String>,
     /// Where the pod may go and where it would rather go.
     pub scheduling: PodScheduling,
-    /// `system-cluster-critical` or `system-node-critical`.
-    pub critical: bool,
     pub termination_grace_seconds: Option<i64>,
     /// PersistentVolumeClaims of the pod's namespace that it uses, ephemeral ones by the name they get.
     pub volume_claims: Vec<String>,
     /// Who made the pod and would make another one.
     pub controller: Option<Controller>,
-    /// When the kubelet took the pod on.
-    pub started_at: Option<Timestamp>,
-    /// The `Ready` condition is False; absent or unknown is not (DIS-37).
-    pub unready: bool,
     /// What the author says about moving the pod.
     pub protection: Protection,
-    pub priority: i32,
-    /// What the author says moving the pod costs (V15-91).
-    pub disruption_cost: i32,
     /// ResourceClaims of the pod's namespace that it uses, as far as they are named already (SCH-192).
     pub resource_claims: Vec<String>,
     /// The capacity buffer that the pod stands for; such a pod exists in memory only.
     pub buffer: Option<PodId>,
     /// Something the pod asks for could not be read, so no node can be planned for it.
     pub unplannable: Option<String>,
+}
+
+impl Deref for PodView {
+    type Target = PodClass;
+
+    fn deref(&self) -> &PodClass {
+        &self.class
+    }
+}
+
+/// The first change gives the pod a class of its own.
+impl DerefMut for PodView {
+    fn deref_mut(&mut self) -> &mut PodClass {
+        Arc::make_mut(&mut self.class)
+    }
 }
 
 /// A DaemonSet, which will put a pod on every node that accepts it.
@@ -106,6 +131,13 @@ pub struct DaemonView {
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 impl PodView {
+    /// The pod with something changed.
+    #[must_use]
+    pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
@@ -204,7 +236,7 @@ mod tests {
             ),
             (
                 "protected",
-                PodView { protection: Protection::Always, ..running },
+                running.but(|pod| pod.protection = Protection::Always),
                 "active reschedulable drainable waiting",
             ),
         ] {

@@ -18,7 +18,7 @@ use karpenter_model::duration::NillableDuration;
 use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pod::PodView;
+use karpenter_model::pod::{PodClass, PodView};
 use karpenter_model::pool::{NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
@@ -128,12 +128,15 @@ fn pod(number: usize, label: (&str, &str), (cpu, memory): (i64, i64), scheduling
     PodView {
         uid: format!("{:016x}-{:04x}", mixed, number & 0xffff),
         unschedulable: true,
-        requests: Resources::new()
-            .with("cpu", Quantity::milli(cpu))
-            .with("memory", Quantity::bytes(memory << 20))
-            .with("pods", Quantity::units(1)),
-        labels: BTreeMap::from([(label.0.to_owned(), label.1.to_owned())]),
-        scheduling,
+        class: Arc::new(PodClass {
+            requests: Resources::new()
+                .with("cpu", Quantity::milli(cpu))
+                .with("memory", Quantity::bytes(memory << 20))
+                .with("pods", Quantity::units(1)),
+            labels: BTreeMap::from([(label.0.to_owned(), label.1.to_owned())]),
+            scheduling,
+            ..PodClass::default()
+        }),
         ..example::pod(&format!("pod-{number:07}"))
     }
 }

@@ -49,7 +49,10 @@ fn problem(requirement: &Requirement, rules: &LabelRules) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use karpenter_model::example;
+    use karpenter_model::pod::PodClass;
     use karpenter_model::scheduling::{PodScheduling, Preferred};
 
     use super::*;
@@ -96,7 +99,9 @@ mod tests {
             ),
         ] {
             let unplannable = unplannable.map(ToOwned::to_owned);
-            let verdict = intake(&PodView { scheduling, unplannable, ..example::pod("a") }, &LabelRules::core());
+            let class = PodClass { scheduling, unplannable, ..PodClass::default() };
+            let pod = PodView { class: Arc::new(class), ..example::pod("a") };
+            let verdict = intake(&pod, &LabelRules::core());
             let word = match verdict {
                 Intake::Plan => "plan",
                 Intake::Avoids => "avoids",

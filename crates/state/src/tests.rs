@@ -17,12 +17,8 @@ fn cpu(units: i64) -> Resources {
 }
 
 fn pod(name: &str, node: Option<&str>) -> PodView {
-    PodView {
-        node_name: node.map(ToOwned::to_owned),
-        unschedulable: node.is_none(),
-        requests: cpu(1),
-        ..example::pod(name)
-    }
+    PodView { node_name: node.map(ToOwned::to_owned), unschedulable: node.is_none(), ..example::pod(name) }
+        .but(|pod| pod.requests = cpu(1))
 }
 
 fn node(name: &str, provider_id: &str) -> NodeView {
@@ -152,12 +148,9 @@ fn a_live_pod_speaks_for_its_daemon_set() {
     assert_eq!(state.daemons()[0].requests, cpu(4), "no pod yet");
 
     let live = |name: &str, second, units| {
-        let mut one = PodView {
-            daemon_set: Some("agent".into()),
-            created_at: Timestamp::from_second(second).unwrap(),
-            requests: cpu(units),
-            ..pod(name, Some("n"))
-        };
+        let mut one = PodView { created_at: Timestamp::from_second(second).unwrap(), ..pod(name, Some("n")) };
+        one.daemon_set = Some("agent".into());
+        one.requests = cpu(units);
         one.scheduling.required_terms = pinned("n");
         Change::Pod(Arc::new(one))
     };

@@ -1,10 +1,12 @@
 //! Pods.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{Controller, DaemonView, PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::{Controller, DaemonView, PodClass, PodId, PodOwner, PodPhase, PodView};
 use karpenter_model::protection::Protection;
 
 use super::{Converted, Problem, Problems, created_at, deleting_since, non_empty, resources, scheduling};
@@ -24,50 +26,49 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         refused.add("spec.resourceClaims", "dynamic resource allocation is not supported");
     }
     let scheduling = scheduling::pod_scheduling(&mut problems, &pod.metadata, spec, rules);
-    let view =
-        PodView {
-            id: PodId {
-                namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-                name: pod.metadata.name.clone().unwrap_or_default(),
-            },
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
-            created_at: created_at(&pod.metadata),
-            deleting_since: deleting_since(&pod.metadata),
-            phase: phase(status.and_then(|status| status.phase.as_deref())),
-            daemon_set: daemon_set(pod.metadata.owner_references.as_deref().unwrap_or_default()),
-            owner: owner(pod.metadata.owner_references.as_deref().unwrap_or_default()),
-            node_name: non_empty(spec.node_name.as_ref()),
-            nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())),
-            unschedulable: status.and_then(|status| status.conditions.as_ref()).into_iter().flatten().any(
-                |condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable"),
-            ),
-            requests,
-            labels: pod.metadata.labels.clone().unwrap_or_default(),
-            scheduling,
-            critical: spec.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),
-            termination_grace_seconds: spec.termination_grace_period_seconds,
-            volume_claims: volume_claims(pod, spec),
-            controller: controller(pod.metadata.owner_references.as_deref().unwrap_or_default()),
-            started_at: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
-            unready: status
-                .and_then(|status| status.conditions.as_ref())
-                .into_iter()
-                .flatten()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "False"),
-            protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
-            priority: spec.priority.unwrap_or_default(),
-            disruption_cost: disruption_cost(pod),
-            resource_claims: resource_claims(pod, spec),
-            buffer: None,
-            // A node chosen without knowing all that the pod asks for could be the wrong one.
-            unplannable: problems
-                .found
-                .iter()
-                .filter(|problem| !is_preference(problem))
-                .chain(&refused.found)
-                .next()
-                .map(ToString::to_string),
-        };
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    let class = PodClass {
+        daemon_set: daemon_set(owners),
+        requests,
+        labels: pod.metadata.labels.clone().unwrap_or_default(),
+        scheduling,
+        termination_grace_seconds: spec.termination_grace_period_seconds,
+        volume_claims: volume_claims(pod, spec),
+        controller: controller(owners),
+        protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
+        resource_claims: resource_claims(pod, spec),
+        buffer: None,
+        // A node chosen without knowing all that the pod asks for could be the wrong one.
+        unplannable: problems
+            .found
+            .iter()
+            .filter(|problem| !is_preference(problem))
+            .chain(&refused.found)
+            .next()
+            .map(ToString::to_string),
+    };
+    let view = PodView {
+        id: PodId {
+            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+            name: pod.metadata.name.clone().unwrap_or_default(),
+        },
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        created_at: created_at(&pod.metadata),
+        deleting_since: deleting_since(&pod.metadata),
+        started_at: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+        node_name: non_empty(spec.node_name.as_ref()),
+        nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())),
+        class: Arc::new(class),
+        priority: spec.priority.unwrap_or_default(),
+        disruption_cost: disruption_cost(pod),
+        phase: phase(status.and_then(|status| status.phase.as_deref())),
+        owner: owner(owners),
+        unschedulable: conditions()
+            .any(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")),
+        unready: conditions().any(|condition| condition.type_ == "Ready" && condition.status == "False"),
+        critical: spec.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),
+    };
     Converted { view, problems: problems.found }
 }
 

@@ -7,7 +7,7 @@ use karpenter_api::instance_types::Catalogue;
 use karpenter_model::example;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pod::PodView;
+use karpenter_model::pod::{PodClass, PodView};
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirement;
@@ -106,10 +106,13 @@ pub(super) fn waiting(name: &str, cpu_milli: i64, memory_bytes: i64, ids: &mut D
     PodView {
         uid: format!("{:016x}", ids.roll()),
         unschedulable: true,
-        requests: Resources::new()
-            .with(CPU, Quantity::milli(cpu_milli))
-            .with(MEMORY, Quantity::bytes(memory_bytes))
-            .with(PODS, Quantity::units(1)),
+        class: Arc::new(PodClass {
+            requests: Resources::new()
+                .with(CPU, Quantity::milli(cpu_milli))
+                .with(MEMORY, Quantity::bytes(memory_bytes))
+                .with(PODS, Quantity::units(1)),
+            ..PodClass::default()
+        }),
         ..example::pod(name)
     }
 }

@@ -38,7 +38,7 @@ fn with_node(change: impl FnOnce(&mut NodeView)) -> ExistingNode {
 }
 
 fn running(name: &str) -> PodView {
-    PodView { phase: PodPhase::Running, labels: map(&[("app", "web")]), ..example::pod(name) }
+    PodView { phase: PodPhase::Running, ..example::pod(name) }.but(|pod| pod.labels = map(&[("app", "web")]))
 }
 
 fn with_pods(pods: impl IntoIterator<Item = PodView>, grace: bool) -> ExistingNode {
@@ -129,7 +129,7 @@ fn nodes_that_stay() {
 /// DIS-19 … DIS-21, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
 #[test]
 fn pods_that_object() {
-    let shy = || PodView { protection: Protection::Always, ..running("a") };
+    let shy = || running("a").but(|pod| pod.protection = Protection::Always);
     let owned = |owner| PodView { owner, ..shy() };
     let leaving = PodView { deleting_since: Some(time(999)), ..shy() };
     let done = PodView { phase: PodPhase::Failed, ..shy() };
@@ -144,7 +144,7 @@ fn pods_that_object() {
         ("DC-16, mirror", closed(), vec![PodView { owner: PodOwner::Node, ..running("a") }], true),
         ("DC-16, daemon", closed(), vec![PodView { owner: PodOwner::DaemonSet, ..running("a") }], false),
         ("DC-17", World::new().budget("b", 1).budget("c", 1), vec![running("a")], false),
-        ("DC-37", closed(), vec![PodView { labels: BTreeMap::new(), ..running("a") }, running("b")], false),
+        ("DC-37", closed(), vec![running("a").but(|pod| pod.labels.clear()), running("b")], false),
         ("DC-38", World::new().budget("b", 1), vec![running("a"), running("b"), running("c")], true),
     ] {
         let plain = with_pods(pods.clone(), false);
@@ -160,10 +160,9 @@ fn pods_that_object() {
 /// DIS-42, DIS-48, DC-27 … DC-31: protection that ends; the latest one counts.
 #[test]
 fn protection_ends() {
-    let shy = |minutes: i64, started_at: Option<Timestamp>| PodView {
-        protection: Protection::For(SignedDuration::from_mins(minutes)),
-        started_at,
-        ..running("a")
+    let shy = |minutes: i64, started_at: Option<Timestamp>| {
+        let pod = PodView { started_at, ..running("a") };
+        pod.but(|pod| pod.protection = Protection::For(SignedDuration::from_mins(minutes)))
     };
     let both = with_pods([shy(1, Some(time(0))), shy(3, Some(time(0)))], false);
     for (now, free) in [(0, false), (120, false), (179, false), (180, true), (240, true)] {

@@ -3,7 +3,6 @@
 use jiff::SignedDuration;
 use karpenter_model::pod::PodOwner;
 use karpenter_model::protection::Protection;
-use karpenter_model::scheduling::PodScheduling;
 use karpenter_model::taints::{Toleration, TolerationOperator};
 
 use super::*;
@@ -11,10 +10,11 @@ use crate::*;
 
 fn tolerating(key: &str, operator: TolerationOperator) -> PodView {
     let toleration = Toleration { key: key.into(), operator, value: String::new(), effect: None };
-    PodView {
-        scheduling: PodScheduling { tolerations: vec![toleration], ..PodScheduling::default() },
-        ..pod("tolerant")
-    }
+    pod("tolerant").but(|pod| pod.scheduling.tolerations = vec![toleration])
+}
+
+fn graceful(name: &str, seconds: i64) -> PodView {
+    pod(name).but(|pod| pod.termination_grace_seconds = Some(seconds))
 }
 
 fn names(drain: &Drain) -> Vec<&str> {
@@ -56,8 +56,7 @@ fn drain_tiers() {
 /// LIF-57, LC-64, LC-65: protected pods hold a drain until they are out of time.
 #[test]
 fn protected_pods_hold_a_drain() {
-    let guarded =
-        |grace| PodView { protection: Protection::Always, termination_grace_seconds: Some(grace), ..pod("guarded") };
+    let guarded = |grace| graceful("guarded", grace).but(|pod| pod.protection = Protection::Always);
     let deadline = Some(time(300));
     for (grace, now, evicted) in [(300, 1, true), (60, 90, false), (60, 240, false), (60, 265, true)] {
         let pod = guarded(grace);
@@ -68,8 +67,8 @@ fn protected_pods_hold_a_drain() {
     let again = drain(&[&pod], deadline, Some(time(0)), time(90)).unwrap().again_at.unwrap();
     assert!(again > time(240) && again < time(241), "just after it is out of time");
     assert_eq!(drain(&[&pod], None, Some(time(0)), time(1_000_000)).unwrap().again_at, None, "for ever");
-    let until =
-        PodView { protection: Protection::For(SignedDuration::from_secs(120)), started_at: Some(time(0)), ..pod };
+    let mut until = PodView { started_at: Some(time(0)), ..pod };
+    until.protection = Protection::For(SignedDuration::from_secs(120));
     let again = drain(&[&until], None, Some(time(0)), time(90)).unwrap().again_at.unwrap();
     assert!(again > time(120) && again < time(121));
     assert_eq!(names(&drain(&[&until], None, Some(time(0)), again).unwrap()), ["guarded"]);
@@ -78,8 +77,8 @@ fn protected_pods_hold_a_drain() {
 /// LIF-54, LIF-61, LC-66, VC-133: who is out of time does not wait for its tier.
 #[test]
 fn pods_out_of_time_skip_their_tier() {
-    let web = PodView { termination_grace_seconds: Some(30), protection: Protection::Always, ..pod("web") };
-    let critical = PodView { critical: true, termination_grace_seconds: Some(600), ..pod("critical") };
+    let web = graceful("web", 30).but(|pod| pod.protection = Protection::Always);
+    let critical = PodView { critical: true, ..graceful("critical", 600) };
     let drain = drain(&[&web, &critical], Some(time(300)), Some(time(0)), time(10)).unwrap();
     assert_eq!((names(&drain), drain.waiting), (vec!["critical"], 2));
 }
@@ -87,11 +86,11 @@ fn pods_out_of_time_skip_their_tier() {
 /// LIF-58, LIF-59, LIF-61, LIF-62, LIF-70, LC-61, LC-67, LC-68, LC-69, LC-73, VC-132, Y31.
 #[test]
 fn attempts() {
-    let plain = PodView { termination_grace_seconds: Some(120), ..pod("a") };
+    let plain = graceful("a", 120);
     let key = EvictionKey::of(&plain);
     let leaving = |second| PodView { deleting_since: Some(time(second)), ..plain.clone() };
-    let guarded = PodView { protection: Protection::Always, ..plain.clone() };
-    let endless = PodView { termination_grace_seconds: None, ..plain.clone() };
+    let guarded = plain.clone().but(|pod| pod.protection = Protection::Always);
+    let endless = plain.clone().but(|pod| pod.termination_grace_seconds = None);
     let replaced = PodView { uid: "another".into(), ..plain.clone() };
     let ended = PodView { phase: PodPhase::Succeeded, ..plain.clone() };
     let delete = |second: Option<i64>| Insistence::Delete { deadline: second.map(time) };

@@ -141,7 +141,7 @@ fn chosen(members: &[Member], count: u64) -> Vec<String> {
 #[test]
 fn whom_a_static_pool_gives_up_first() {
     let daemon = || PodView { owner: PodOwner::DaemonSet, ..pod("daemon") };
-    let guarded = || PodView { protection: Protection::Always, ..pod("guarded") };
+    let guarded = || pod("guarded").but(|pod| pod.protection = Protection::Always);
     let mut members = vec![
         member("guarded-a", vec![guarded()]),
         member("guarded-b", vec![guarded()]),
@@ -165,7 +165,7 @@ fn whom_a_static_pool_gives_up_first() {
     members.pop();
     members.push(Member { claim: Arc::new(going), pods: vec![] });
     assert_eq!(chosen(&members, 1), ["empty-a"], "who goes already is nobody's victim");
-    let guarded_daemon = PodView { protection: Protection::Always, ..daemon() };
+    let guarded_daemon = daemon().but(|pod| pod.protection = Protection::Always);
     assert_eq!(chosen(&[member("a", vec![guarded_daemon]), member("b", vec![pod("1")])], 1), ["b"]);
 }
 

@@ -29,7 +29,7 @@ fn buffer(reference: Option<BufferReference>) -> BufferView {
 }
 
 fn shape(requests: &str, workload_replicas: Option<u32>) -> Shape {
-    let pod = PodView { requests: resources(requests), ..example::pod("t") };
+    let pod = example::pod("t").but(|pod| pod.requests = resources(requests));
     Shape { pod, workload_replicas, generation: None }
 }
 

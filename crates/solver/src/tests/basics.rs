@@ -25,7 +25,7 @@ fn cpu(milli: i64) -> Resources {
 }
 
 fn pod(name: &str, milli: i64) -> PodView {
-    PodView { uid: name.into(), unschedulable: true, requests: cpu(milli), ..example::pod(name) }
+    PodView { uid: name.into(), unschedulable: true, ..example::pod(name) }.but(|pod| pod.requests = cpu(milli))
 }
 
 fn instance_type(cpus: i64) -> InstanceType {
@@ -166,7 +166,7 @@ fn refusals_name_what_is_in_the_way() {
         node_selector: Requirements::from_iter([Requirement::any_of(labels::ZONE, ["a"])]),
         ..PodScheduling::default()
     };
-    let in_a = PodView { scheduling, ..pod("a", 5000) };
+    let in_a = pod("a", 5000).but(|pod| pod.scheduling = scheduling);
     assert_eq!(
         check(&snapshot(vec![tainted, elsewhere, full, pool("small")], &[2, 4], vec![in_a])),
         "a nowhere, tainted: did not tolerate taint gpu:NoSchedule; \

@@ -90,12 +90,9 @@ pub(super) fn toleration(text: &str) -> Toleration {
 pub(super) struct Pod(pub(super) PodView);
 
 pub(super) fn pod() -> Pod {
-    Pod(PodView {
-        uid: String::new(),
-        unschedulable: true,
-        requests: Resources::new().with("pods", Quantity::units(1)),
-        ..example::pod("")
-    })
+    let mut pod = PodView { uid: String::new(), unschedulable: true, ..example::pod("") };
+    pod.requests = Resources::new().with("pods", Quantity::units(1));
+    Pod(pod)
 }
 
 /// A pod that carries a label, as most of those that are counted do.

@@ -46,7 +46,7 @@ fn a_change_compiles_what_changed() {
 
     let (name, changed) = snapshot.pending.iter().nth(7).map(|(name, pod)| (name.clone(), pod.clone())).unwrap();
     let mut changed = Arc::unwrap_or_clone(changed);
-    changed.requests = changed.requests.with("cpu", "300m".parse().unwrap());
+    changed.requests.set("cpu", "300m".parse().unwrap());
     snapshot.pending.insert(name, Arc::new(changed));
     let gone = snapshot.nodes[11].pods.pop().unwrap();
     snapshot.nodes[11].requested.subtract(&gone.requests);

@@ -1,6 +1,6 @@
 use karpenter_model::example;
 use karpenter_model::labels;
-use karpenter_model::pod::Controller;
+use karpenter_model::pod::{Controller, PodClass};
 use karpenter_model::scheduling::{NodePolicy, WhenUnsatisfiable};
 
 use super::*;
@@ -30,7 +30,8 @@ fn pod(labels: &str, controller: &str) -> PodView {
         }),
         _ => None,
     };
-    PodView { labels: map(labels), controller, unschedulable: true, ..example::pod("p") }
+    let class = PodClass { labels: map(labels), controller, ..PodClass::default() };
+    PodView { class: Arc::new(class), unschedulable: true, ..example::pod("p") }
 }
 
 fn service(name: &str, selector: Option<&str>) -> WorkloadChange {

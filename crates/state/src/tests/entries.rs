@@ -257,7 +257,7 @@ fn pods_of_going_nodes_move() {
         leaving("replica"),
         PodView { owner: PodOwner::StatefulSet, ..leaving("stateful") },
         PodView { owner: PodOwner::DaemonSet, ..running("daemon") },
-        PodView { protection: Protection::Always, ..running("protected") },
+        running("protected").but(|pod| pod.protection = Protection::Always),
         blocked,
         PodView { node_name: Some("elsewhere".into()), ..running("other") },
     ] {

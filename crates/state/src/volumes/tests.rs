@@ -52,11 +52,8 @@ fn class(name: &str, provisioner: &str, all: &[&[(&str, &str)]]) -> StorageClass
 }
 
 fn pod(name: &str, claims: &[&str]) -> PodView {
-    PodView {
-        unschedulable: true,
-        volume_claims: claims.iter().map(ToString::to_string).collect(),
-        ..example::pod(name)
-    }
+    let claims = claims.iter().map(ToString::to_string).collect();
+    PodView { unschedulable: true, ..example::pod(name) }.but(|pod| pod.volume_claims = claims)
 }
 
 /// Storage in the making.

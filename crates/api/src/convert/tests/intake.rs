@@ -161,7 +161,7 @@ fn sc_12_to_16_pods_that_cannot_be_planned() {
         ),
     ] {
         let view = pod(&read(pod_object(&spec)), &LabelRules::core()).view;
-        match (view.unplannable, why) {
+        match (view.unplannable.clone(), why) {
             (Some(found), Some(why)) => assert!(found.ends_with(&why), "{id}: {found}"),
             (found, why) => assert_eq!(found, why, "{id}"),
         }
@@ -206,10 +206,10 @@ fn sc_292_294_claims_for_devices() {
     let view = pod(&read(object), &LabelRules::core()).view;
     assert_eq!(view.resource_claims, ["direct", "made"], "SC-294: what has no name yet is none");
     let refused = "spec.resourceClaims: dynamic resource allocation is not supported";
-    assert!(view.unplannable.unwrap().ends_with(refused), "SC-292");
+    assert!(view.unplannable.as_deref().unwrap().ends_with(refused), "SC-292");
     let used = json!({"containers": [{"name": "c", "resources": {"claims": [{"name": "a"}]}}]});
     let view = pod(&read(pod_object(&used)), &LabelRules::core()).view;
-    assert!(view.unplannable.unwrap().ends_with(refused), "SC-292: by a container");
+    assert!(view.unplannable.as_deref().unwrap().ends_with(refused), "SC-292: by a container");
     assert!(pod(&read(pod_object(&json!({"containers": []}))), &LabelRules::core()).view.unplannable.is_none());
 }
 
