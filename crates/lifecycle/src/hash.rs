@@ -15,7 +15,8 @@ pub struct Rehash {
 /// The claims of the pool whose hash says nothing about the pool's any more.
 pub fn rehashes<'a>(current: &TemplateHash, claims: impl IntoIterator<Item = &'a ClaimView>) -> Vec<Rehash> {
     let old = claims.into_iter().filter(|claim| claim.annotations.get(NODEPOOL_HASH_VERSION) != Some(&current.version));
-    old.map(|claim| Rehash { claim: claim.name.clone(), hash: (!claim.drifted).then_some(current.value) }).collect()
+    old.map(|claim| Rehash { claim: claim.name.clone(), hash: claim.drifted.is_none().then_some(current.value) })
+        .collect()
 }
 
 /// Whether the pool's own annotations have to be written; claims come first (LIF-94).

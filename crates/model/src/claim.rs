@@ -62,8 +62,9 @@ pub struct ClaimView {
     pub volumes_detached: Option<ConditionView>,
     pub instance_terminating: Option<ConditionView>,
     pub consistent: Option<ConditionView>,
-    /// The condition is there, whatever it says.
-    pub drifted: bool,
+    pub drifted: Option<ConditionView>,
+    /// The node has been quiet for as long as its pool asks.
+    pub consolidatable: bool,
     pub rebooting: bool,
     /// Why the claim is disrupted, while it is.
     pub disruption_reason: Option<String>,

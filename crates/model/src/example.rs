@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 use crate::budget::Budgets;
 use crate::claim::{ClaimView, ConditionView, Status};
-use crate::duration::NillableDuration;
+use crate::duration::{GoDuration, NillableDuration};
 use crate::node::NodeView;
 use crate::pod::{PodId, PodOwner, PodPhase, PodView};
-use crate::pool::{NodeClassRef, PoolView};
+use crate::pool::{ConsolidationPolicy, NodeClassRef, PoolView};
 use crate::requirements::Requirements;
 use crate::resources::Resources;
 
@@ -86,7 +86,8 @@ pub fn claim(name: &str) -> ClaimView {
         volumes_detached: None,
         instance_terminating: None,
         consistent: None,
-        drifted: false,
+        drifted: None,
+        consolidatable: false,
         rebooting: false,
         disruption_reason: None,
         last_pod_event: None,
@@ -113,6 +114,8 @@ pub fn pool(name: &str) -> PoolView {
         expire_after: NillableDuration::Never,
         termination_grace_period: None,
         budgets: Budgets::Parsed(Vec::new()),
+        consolidation_policy: ConsolidationPolicy::WhenEmptyOrUnderutilized,
+        consolidate_after: NillableDuration::After(GoDuration::ZERO),
         hash: None,
     }
 }

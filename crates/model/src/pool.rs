@@ -29,6 +29,28 @@ impl fmt::Display for NodeClassRef {
     }
 }
 
+/// Which nodes of a pool consolidation may take (DIS §16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConsolidationPolicy {
+    WhenEmpty,
+    #[default]
+    WhenEmptyOrUnderutilized,
+    /// Only where the saving is worth the disturbance.
+    Balanced,
+}
+
+impl ConsolidationPolicy {
+    pub const ALL: [Self; 3] = [Self::WhenEmpty, Self::WhenEmptyOrUnderutilized, Self::Balanced];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WhenEmpty => "WhenEmpty",
+            Self::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",
+            Self::Balanced => "Balanced",
+        }
+    }
+}
+
 /// What claims are compared with to find out that their pool's template changed (API-216).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateHash {
@@ -59,6 +81,8 @@ pub struct PoolView {
     pub expire_after: NillableDuration,
     pub termination_grace_period: Option<GoDuration>,
     pub budgets: Budgets,
+    pub consolidation_policy: ConsolidationPolicy,
+    pub consolidate_after: NillableDuration,
     /// The static hash of the template; `None` when the template cannot be read.
     pub hash: Option<TemplateHash>,
 }

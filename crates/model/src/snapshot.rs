@@ -37,6 +37,11 @@ pub struct ExistingNode {
     /// driver that has not, the limit of the instance type holds (V15-103).
     pub volume_limits: BTreeMap<String, Option<u32>>,
     pub nominated_until: Option<Timestamp>,
+    /// A disruption command has chosen it to go.
+    pub marked: bool,
+    /// A simulation asks what would become of its pods without it. Unlike those of nodes that are going, they have not lost
+    /// their place yet.
+    pub leaving: bool,
     /// In a consolidation simulation: pods came or went so lately that pods which run elsewhere are not moved here
     /// (SCH-98).
     pub unsettled: bool,
@@ -132,8 +137,11 @@ impl ExistingNode {
         available
     }
 
-    /// SCH-232, but for explicit marks of disruption commands.
+    /// SCH-232.
     pub fn is_going(&self) -> bool {
+        if self.marked {
+            return true;
+        }
         match (&self.claim, &self.node) {
             (Some(claim), _) => {
                 claim.deleting_since.is_some()
@@ -141,6 +149,11 @@ impl ExistingNode {
             }
             (None, node) => node.as_ref().is_some_and(|node| node.deleting_since.is_some()),
         }
+    }
+
+    /// Whether pods could be sent here, as far as its own future goes.
+    pub fn stays(&self) -> bool {
+        !self.is_going() && !self.leaving
     }
 }
 

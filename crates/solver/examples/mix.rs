@@ -19,7 +19,7 @@ use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::{PodClass, PodView};
-use karpenter_model::pool::{NodeClassRef, PoolView};
+use karpenter_model::pool::{ConsolidationPolicy, NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::Resources;
@@ -116,6 +116,8 @@ fn pool() -> PoolView {
         expire_after: NillableDuration::Never,
         termination_grace_period: None,
         budgets: Budgets::Parsed(vec![]),
+        consolidation_policy: ConsolidationPolicy::WhenEmpty,
+        consolidate_after: NillableDuration::Never,
         hash: None,
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Check<'a> {
             let there = match placement {
                 Placement::New(index) => holders == [*index],
                 Placement::Existing(name) => {
-                    let there = self.snapshot.nodes.iter().any(|node| node.name() == name && !node.is_going());
+                    let there = self.snapshot.nodes.iter().any(|node| node.name() == name && node.stays());
                     there && holders.is_empty()
                 }
             };

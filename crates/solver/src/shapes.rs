@@ -166,7 +166,7 @@ impl fmt::Display for NodesRefuse {
 pub fn refusing_nodes(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan, pod: &PodId) -> Vec<NodesRefuse> {
     let Some(pod) = snapshot.pending.get(pod) else { return Vec::new() };
     let mut groups: Vec<(NodesRefuse, f64)> = Vec::new();
-    for node in snapshot.nodes.iter().filter(|node| !node.is_going()) {
+    for node in snapshot.nodes.iter().filter(|node| node.stays()) {
         let why = refusal(snapshot, rules, plan, node, pod);
         let nearness = match &why {
             NodeRefusal::TooSmall { resource, short_by } => short_by.as_f64() / pod.requests.amount(resource).as_f64(),

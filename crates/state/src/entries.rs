@@ -91,6 +91,7 @@ impl ClusterState {
                 entry.pods = self.pods_on(&node.name);
                 entry.volume_limits = self.volumes.limits(&node.name);
             }
+            entry.marked = self.is_marked(entry);
             let nominated = entry.claim.as_ref().map_or(entry.name(), |claim| claim.name.as_str());
             entry.nominated_until = self.nominations.get(nominated).copied();
         }

@@ -53,7 +53,8 @@ pub fn claim(claim: &NodeClaim, rules: &LabelRules) -> Converted<ClaimView> {
         volumes_detached: find(conditions::VOLUMES_DETACHED),
         instance_terminating: find(conditions::INSTANCE_TERMINATING),
         consistent: find(conditions::CONSISTENT_STATE_FOUND),
-        drifted: find(conditions::DRIFTED).is_some(),
+        drifted: find(conditions::DRIFTED),
+        consolidatable: find(conditions::CONSOLIDATABLE).is_some_and(ConditionView::is_true),
         rebooting: find(conditions::REBOOTING).is_some_and(ConditionView::is_true),
         disruption_reason: status
             .conditions

@@ -1,9 +1,9 @@
 //! NodePools.
 
 use karpenter_model::budget::{Budget, BudgetError, Budgets, DisruptionReason, Window};
-use karpenter_model::duration::NillableDuration;
+use karpenter_model::duration::{GoDuration, NillableDuration};
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pool::{PoolView, TemplateHash};
+use karpenter_model::pool::{ConsolidationPolicy, PoolView, TemplateHash};
 use karpenter_model::requirements::Requirements;
 
 use super::claim::node_class;
@@ -56,6 +56,8 @@ pub fn pool(pool: &NodePool, rules: &LabelRules) -> Converted<PoolView> {
         termination_grace_period: grace
             .and_then(|text| problems.check("spec.template.spec.terminationGracePeriod", text.parse())),
         budgets: budgets(&mut problems, spec.disruption.as_ref()),
+        consolidation_policy: consolidation_policy(&mut problems, spec.disruption.as_ref()),
+        consolidate_after: consolidate_after(&mut problems, spec.disruption.as_ref()),
         hash,
         node_class,
         name,
@@ -71,6 +73,29 @@ fn budgets(problems: &mut Problems, disruption: Option<&kinds::nodepool::Disrupt
         .map(|(index, one)| problems.check(&format!("spec.disruption.budgets[{index}]"), budget(one)))
         .collect();
     parsed.into_iter().collect::<Option<Vec<Budget>>>().map_or(Budgets::Broken, Budgets::Parsed)
+}
+
+/// A policy that we do not know may want less than ours would do; empty nodes may go under any.
+fn consolidation_policy(
+    problems: &mut Problems,
+    disruption: Option<&kinds::nodepool::Disruption>,
+) -> ConsolidationPolicy {
+    let Some(text) = disruption.and_then(|disruption| disruption.consolidation_policy.as_ref()) else {
+        return ConsolidationPolicy::default();
+    };
+    let known = ConsolidationPolicy::ALL.into_iter().find(|policy| policy.as_str() == text);
+    let read = known.ok_or_else(|| format!("unknown policy {text:?}"));
+    problems.check("spec.disruption.consolidationPolicy", read).unwrap_or(ConsolidationPolicy::WhenEmpty)
+}
+
+/// Absent is the API server's default; what cannot be read consolidates nothing.
+fn consolidate_after(problems: &mut Problems, disruption: Option<&kinds::nodepool::Disruption>) -> NillableDuration {
+    match disruption.and_then(|disruption| disruption.consolidate_after.as_ref()) {
+        None => NillableDuration::After(GoDuration::ZERO),
+        Some(text) => {
+            problems.check("spec.disruption.consolidateAfter", text.parse()).unwrap_or(NillableDuration::Never)
+        }
+    }
 }
 
 fn budget(budget: &kinds::nodepool::Budget) -> Result<Budget, String> {

@@ -18,7 +18,8 @@ fn migrating_hashes() {
         let claim = ClaimView { name: name.into(), ..claim() };
         with_annotation(claim, "karpenter.sh/nodepool-hash-version", version)
     };
-    let drifted = ClaimView { drifted: true, ..at("drifted", "test") };
+    let drift = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
+    let drifted = ClaimView { drifted: Some(drift), ..at("drifted", "test") };
     let claims = [at("old", "test"), drifted, at("current", "v3"), ClaimView { name: "none".into(), ..claim() }];
     let want = [("old", Some(7)), ("drifted", None), ("none", Some(7))];
     let want = want.map(|(claim, hash)| Rehash { claim: claim.into(), hash });

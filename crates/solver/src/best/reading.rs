@@ -354,7 +354,7 @@ impl Source<'_> {
 
     /// What existing nodes have left, for pods of any kind.
     fn free(&self, resources: &[String]) -> Vec<Limited> {
-        let active = self.snapshot.nodes.iter().filter(|node| !node.is_going());
+        let active = self.snapshot.nodes.iter().filter(|node| node.stays());
         let free = active.map(|node| {
             let available = node.available();
             let capacity = resources.iter().map(|name| available.amount(name).as_f64().max(0.0)).collect();

@@ -135,7 +135,7 @@ impl<'a> Check<'a> {
             }
         }
         let all: Vec<&Kind> = kinds.iter().collect();
-        for node in self.snapshot.nodes.iter().filter(|node| !node.is_going()) {
+        for node in self.snapshot.nodes.iter().filter(|node| node.stays()) {
             let room = Room { capacity: room(&node.available(), false), price: 0.0 };
             limited.push((most(&all, &room, &start, 0.0), 0.0, 1));
         }

@@ -116,6 +116,6 @@ impl Site<'_> {
     }
 
     pub(super) fn is_active(&self) -> bool {
-        self.node.is_none_or(|node| !node.is_going())
+        self.node.is_none_or(ExistingNode::stays)
     }
 }

@@ -95,7 +95,7 @@ impl Node {
         Self {
             name: source.name().to_owned(),
             hostname: source.hostname().to_owned(),
-            going: source.is_going(),
+            going: !source.stays(),
             initialized: source.is_initialized(),
             req: with.algebra.intern(&asked).req,
             taints: with.taints.intern(&source.taints()),
@@ -121,6 +121,9 @@ impl Node {
         let known = &self.source;
         same(known.node.as_ref(), other.node.as_ref())
             && same(known.claim.as_ref(), other.claim.as_ref())
+            // Which pods of a node that goes are part of the batch is not the node's to know.
+            && known.stays()
+            && other.stays()
             && known.unsettled == other.unsettled
             && known.pods.len() == other.pods.len()
             && known.pods.iter().zip(&other.pods).all(|(a, b)| Arc::ptr_eq(a, b))

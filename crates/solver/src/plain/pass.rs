@@ -39,7 +39,7 @@ impl<'a> Pass<'a> {
         offers.sort_by(|a, b| by_precedence(&a.pool, &b.pool));
         let templates: Vec<Template<'a>> =
             offers.into_iter().map(|offer| Template::new(offer, snapshot, labels, options)).collect();
-        let mut active: Vec<_> = snapshot.nodes.iter().filter(|node| !node.is_going()).collect();
+        let mut active: Vec<_> = snapshot.nodes.iter().filter(|node| node.stays()).collect();
         // SCH-87: initialized ones first, then by name.
         active.sort_by_key(|node| (!node.is_initialized(), node.name().to_owned()));
         Self {

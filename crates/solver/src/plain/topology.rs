@@ -162,7 +162,7 @@ impl<'a> Topology<'a> {
 
     /// SCH-129: active nodes bring the domain of their label, hosts bring themselves.
     fn add_node_domains(&self, group: &mut Group) {
-        for (node, requirements) in self.nodes.iter().filter(|(node, _)| !node.is_going()) {
+        for (node, requirements) in self.nodes.iter().filter(|(node, _)| node.stays()) {
             let taints = node.taints();
             if group.filter.accepts(&Place { requirements, taints: &taints })
                 && let Some(domain) = domain_of(node, &group.key)

@@ -2,14 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::budget::Budgets;
-use karpenter_model::duration::NillableDuration;
 use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::node::NodeView;
 use karpenter_model::pod::{PodId, PodView};
-use karpenter_model::pool::{NodeClassRef, PoolView};
+use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::{NODES, Resources};
@@ -60,25 +58,7 @@ fn instance_type(cpus: i64) -> InstanceType {
 }
 
 fn pool(name: &str) -> PoolView {
-    PoolView {
-        name: name.into(),
-        uid: name.into(),
-        deleting: false,
-        ready: true,
-        weight: 0,
-        limits: Resources::new(),
-        replicas: None,
-        node_class: NodeClassRef { group: "g".into(), kind: "K".into(), name: "n".into() },
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        requirements: Requirements::new(),
-        taints: vec![],
-        startup_taints: vec![],
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
-        budgets: Budgets::Parsed(vec![]),
-        hash: None,
-    }
+    example::pool(name)
 }
 
 fn snapshot(pools: Vec<PoolView>, types: &[i64], pods: Vec<PodView>) -> Snapshot {

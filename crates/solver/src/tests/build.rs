@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::budget::Budgets;
-use karpenter_model::duration::NillableDuration;
 use karpenter_model::example;
 use karpenter_model::labels;
 use karpenter_model::node::NodeView;
@@ -249,25 +247,7 @@ pub(super) fn pool(name: &str) -> Pool {
     ]);
     let mut requirements = reqs("capacity In spot on-demand reserved");
     requirements.add_all(&Requirements::from_labels(&rules(), &labels));
-    Pool(PoolView {
-        name: name.into(),
-        uid: name.into(),
-        deleting: false,
-        ready: true,
-        weight: 0,
-        limits: resources("cpu=2000"),
-        replicas: None,
-        node_class,
-        labels,
-        annotations: BTreeMap::new(),
-        requirements,
-        taints: vec![],
-        startup_taints: vec![],
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
-        budgets: Budgets::Parsed(vec![]),
-        hash: None,
-    })
+    Pool(PoolView { limits: resources("cpu=2000"), node_class, labels, requirements, ..example::pool(name) })
 }
 
 impl Pool {

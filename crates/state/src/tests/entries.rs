@@ -143,6 +143,7 @@ fn pools_are_summed_up() {
     assert_eq!(usage(&state, "blue"), "cpu: 4, nodes: 1", "an initialized node is what it reports");
     state.mark("claim", true);
     assert_eq!(usage(&state, "blue"), "");
+    assert!(state.nodes().iter().any(|node| node.marked && node.is_going()), "SCH-232: nobody is sent there any more");
     state.mark("claim", false);
     assert_eq!(usage(&state, "blue"), "cpu: 4, nodes: 1");
     state.mark("claim", true);
