@@ -41,6 +41,13 @@ impl Allowance {
         self.allowed.saturating_sub(self.consuming)
     }
 
+    /// Takes one of those that may go; false when there is none left.
+    pub fn take(&mut self) -> bool {
+        let any = self.remaining() > 0;
+        self.consuming = self.consuming.saturating_add(u32::from(any));
+        any
+    }
+
     /// The pool's author closed it for this reason, and there is something that it closes (DIS-61).
     pub fn is_closed(&self) -> bool {
         self.nodes > 0 && self.allowed == 0

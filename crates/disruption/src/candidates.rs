@@ -41,8 +41,6 @@ pub struct Facts<'a> {
     pub budgets: &'a [Arc<PdbView>],
     /// Names of claims that a command under way holds.
     pub queued: &'a BTreeSet<String>,
-    /// Names of claims that are to go, by whatever decided it.
-    pub marked: &'a BTreeSet<String>,
     pub now: Timestamp,
 }
 
@@ -124,9 +122,9 @@ impl fmt::Display for Blocked {
         match self {
             Self::Queued => f.write_str("Node is being disrupted already"),
             Self::Unmanaged => f.write_str("Node is not managed by a NodeClaim"),
-            Self::NoNode => f.write_str("NodeClaim has no node yet"),
+            Self::NoNode => f.write_str("Nodeclaim does not have an associated node"),
             Self::Rebooting => f.write_str("Node is rebooting"),
-            Self::Deleting => f.write_str("Node is being deleted"),
+            Self::Deleting => f.write_str("Node is deleting or marked for deletion"),
             Self::NotInitialized => f.write_str("Node isn't initialized"),
             Self::NotRegistered => f.write_str("Node isn't initialized nor registered"),
             Self::Nominated => f.write_str("Node is nominated for a pending pod"),
@@ -135,14 +133,14 @@ impl fmt::Display for Blocked {
             Self::RepairNeedsPool => {
                 f.write_str("repair requires a NodePool to construct and budget a safe replacement")
             }
-            Self::NoPool(name) => write!(f, "NodePool {name:?} not found"),
-            Self::ProtectedPod(pod) => write!(f, "Pod {pod} has the {DO_NOT_DISRUPT:?} annotation"),
-            Self::Budget { pod, budget } => {
-                write!(f, "PodDisruptionBudget {budget} prevents the eviction of pod {pod}")
+            Self::NoPool(name) => write!(f, "NodePool not found (NodePool={name})"),
+            Self::ProtectedPod(pod) => write!(f, "Pod has {DO_NOT_DISRUPT:?} annotation (Pod={pod})"),
+            Self::Budget { budget, .. } => {
+                write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])")
             }
-            Self::ManyBudgets { pod, budgets } => {
+            Self::ManyBudgets { budgets, .. } => {
                 let names: Vec<String> = budgets.iter().map(ToString::to_string).collect();
-                write!(f, "Pod {pod} has several PodDisruptionBudgets ({}), so it cannot be evicted", names.join(", "))
+                write!(f, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])", names.join(" "))
             }
         }
     }
@@ -194,7 +192,7 @@ fn node_check(node: &ExistingNode, facts: &Facts<'_>) -> Result<(), Blocked> {
     if claim.rebooting {
         return Err(Blocked::Rebooting);
     }
-    if node.is_going() || facts.marked.contains(&claim.name) {
+    if node.is_going() {
         return Err(Blocked::Deleting);
     }
     if !view.is_initialized() {

@@ -4,6 +4,10 @@
 //! nodes may go at all and what keeps the others. [`budgets`] counts how many nodes of a pool may
 //! go for a reason, [`cost`] says what a node is worth and what emptying it costs its pods, [`balanced`] weighs the two.
 //! A [`command`] is a set of nodes that go together, with what takes their place.
+//!
+//! A pass is one [`look::Look`] at the cluster: the [`methods`] are tried on it in order, ask a [`simulation::Simulator`] what would become
+//! of the pods, and answer with commands and with notes for those who want to know why a node stays ([`report`]). [`option`] is what
+//! consolidation could do about a set of nodes.
 
 pub mod balanced;
 pub mod budgets;
@@ -12,3 +16,11 @@ pub mod command;
 pub mod consolidatable;
 pub mod cost;
 pub mod drift;
+pub mod look;
+pub mod methods;
+pub mod option;
+pub mod report;
+pub mod simulation;
+
+#[cfg(test)]
+mod testing;

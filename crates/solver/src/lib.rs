@@ -29,6 +29,7 @@ mod shapes;
 mod plain;
 
 pub use bound::{Bound, BoundKind, DualPrices, Worth};
+pub use min_values::unmet_min_values;
 pub use options::{MinValuesPolicy, Options, Planner, Preferences, Reserved};
 pub use plan::{
     Criterion, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Solver, Unplaced, Work, appraise, plan,

@@ -19,6 +19,14 @@ pub(crate) fn unmet<'a>(
         .collect()
 }
 
+/// The keys whose minimum the types do not reach.
+pub fn unmet_min_values<'a>(
+    requirements: &Requirements,
+    types: &(impl Iterator<Item = &'a InstanceType> + Clone),
+) -> Vec<String> {
+    unmet(requirements, types).into_keys().collect()
+}
+
 /// Only values that are still allowed count: a type in three zones has one when the claim is pinned (V15-105).
 fn distinct_values<'a>(asked: &Requirement, types: impl Iterator<Item = &'a InstanceType>) -> u32 {
     let values: BTreeSet<&str> = types

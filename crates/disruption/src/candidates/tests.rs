@@ -51,7 +51,6 @@ struct World {
     pools: BTreeMap<String, PoolFacts>,
     budgets: Vec<Arc<PdbView>>,
     queued: BTreeSet<String>,
-    marked: BTreeSet<String>,
     now: i64,
 }
 
@@ -59,7 +58,7 @@ impl World {
     fn new() -> Self {
         let pool = PoolFacts { view: Arc::new(example::pool("p")), instance_types: None };
         let pools = BTreeMap::from([("p".to_owned(), pool)]);
-        Self { pools, budgets: Vec::new(), queued: BTreeSet::new(), marked: BTreeSet::new(), now: 1000 }
+        Self { pools, budgets: Vec::new(), queued: BTreeSet::new(), now: 1000 }
     }
 
     fn budget(mut self, name: &str, disruptions_allowed: i32) -> Self {
@@ -74,8 +73,8 @@ impl World {
     }
 
     fn judge(&self, node: &ExistingNode, class: Class) -> Result<bool, Blocked> {
-        let Self { pools, budgets, queued, marked, now } = self;
-        let facts = Facts { pools, budgets, queued, marked, now: time(*now) };
+        let Self { pools, budgets, queued, now } = self;
+        let facts = Facts { pools, budgets, queued, now: time(*now) };
         candidate(node, &facts, class).map(|candidate| candidate.has_blockers)
     }
 }
@@ -119,11 +118,10 @@ fn nodes_that_stay() {
     }
     let mut busy = World::new();
     busy.queued.insert("c".to_owned());
-    busy.marked.insert("c".to_owned());
     assert_eq!(busy.judge(&fine(), Class::Graceful), Err(Blocked::Queued), "DC-25");
     assert!(Blocked::Queued.is_silent() && !Blocked::Deleting.is_silent());
-    busy.queued.clear();
-    assert_eq!(busy.judge(&fine(), Class::Eventual), Err(Deleting), "DC-21, marked");
+    let marked = ExistingNode { marked: true, ..fine() };
+    assert_eq!(World::new().judge(&marked, Class::Eventual), Err(Deleting), "DC-21, marked");
 }
 
 /// DIS-19 … DIS-21, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
@@ -177,15 +175,14 @@ fn protection_ends() {
 #[test]
 fn x11_unknown_types_do_not_keep_nodes() {
     let world = World::new();
-    let facts =
-        Facts { pools: &world.pools, budgets: &[], queued: &BTreeSet::new(), marked: &BTreeSet::new(), now: time(0) };
+    let facts = Facts { pools: &world.pools, budgets: &[], queued: &BTreeSet::new(), now: time(0) };
     let node = fine();
     let found = candidate(&node, &facts, Class::Graceful).unwrap();
     assert_eq!((found.price, found.instance_type), (Price::ZERO, None));
     assert_eq!((found.name(), found.pool_name()), ("n", "p"));
 }
 
-/// DIS-26, V15-24: words that people search for.
+/// DIS-26, V15-24, API-349: words that people search for.
 #[test]
 fn words() {
     let pod = || PodId { namespace: "a".to_owned(), name: "b".to_owned() };
@@ -193,9 +190,18 @@ fn words() {
         (Blocked::NotRegistered, "Node isn't initialized nor registered"),
         (Blocked::Rebooting, "Node is rebooting"),
         (Blocked::RepairNeedsPool, "repair requires a NodePool to construct and budget a safe replacement"),
-        (Blocked::ProtectedPod(pod()), "Pod a/b has the \"karpenter.sh/do-not-disrupt\" annotation"),
-        (Blocked::Budget { pod: pod(), budget: pod() }, "PodDisruptionBudget a/b prevents the eviction of pod a/b"),
-        (Blocked::NoPool("p".to_owned()), "NodePool \"p\" not found"),
+        (Blocked::ProtectedPod(pod()), "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=a/b)"),
+        (Blocked::Budget { pod: pod(), budget: pod() }, "Pdb prevents pod evictions (PodDisruptionBudget=[a/b])"),
+        (
+            Blocked::ManyBudgets { pod: pod(), budgets: vec![pod(), pod()] },
+            "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[a/b a/b])",
+        ),
+        (Blocked::NoNode, "Nodeclaim does not have an associated node"),
+        (Blocked::Deleting, "Node is deleting or marked for deletion"),
+        (Blocked::Nominated, "Node is nominated for a pending pod"),
+        (Blocked::NotInitialized, "Node isn't initialized"),
+        (Blocked::DoNotDisrupt, "Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation"),
+        (Blocked::NoPool("p".to_owned()), "NodePool not found (NodePool=p)"),
     ] {
         assert_eq!(blocked.to_string(), text);
     }

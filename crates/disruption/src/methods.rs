@@ -1,0 +1,172 @@
+//! The methods of a pass, and what they decide (DIS-3, DIS-7, DIS-8).
+
+use std::collections::BTreeSet;
+
+use karpenter_model::budget::DisruptionReason;
+use karpenter_model::instance_type::Price;
+use karpenter_model::labels;
+use karpenter_solver::PlannedClaim;
+
+use crate::candidates::{Candidate, Class};
+use crate::command::{Decision, Identity, Text};
+use crate::option::Move;
+use crate::report::{Note, Subject};
+
+mod consolidation;
+mod drift;
+mod emptiness;
+pub mod validation;
+
+pub use self::consolidation::{Consolidation, Seen};
+pub use self::drift::{StaticPool, drifted, static_drift};
+pub use self::emptiness::empty;
+
+/// In the order in which they are tried (V15-25; repair comes first where it is on).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    Repair,
+    Emptiness,
+    StaticDrift,
+    Drift,
+    Multi,
+    Single,
+}
+
+impl Method {
+    pub const fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Repair => DisruptionReason::Unhealthy,
+            Self::Emptiness => DisruptionReason::Empty,
+            Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
+            Self::Multi | Self::Single => DisruptionReason::Underutilized,
+        }
+    }
+
+    pub const fn class(self) -> Class {
+        match self {
+            Self::Repair => Class::Repair,
+            Self::StaticDrift | Self::Drift => Class::Eventual,
+            Self::Emptiness | Self::Multi | Self::Single => Class::Graceful,
+        }
+    }
+
+    /// The label `consolidation_type` of metrics.
+    pub const fn consolidation_type(self) -> &'static str {
+        match self {
+            Self::Emptiness => "empty",
+            Self::Multi => "multi",
+            Self::Single => "single",
+            Self::Repair | Self::StaticDrift | Self::Drift => "",
+        }
+    }
+}
+
+/// A node of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Going {
+    pub node: String,
+    pub claim: String,
+    pub pool: String,
+    pub instance_type: Option<String>,
+    pub capacity_type: Option<String>,
+    pub price: Price,
+    pub reschedule_cost: f64,
+    /// Pods that have to find another place.
+    pub pods: usize,
+}
+
+impl Going {
+    pub fn of(candidate: &Candidate<'_>) -> Self {
+        let claim = candidate.node.claim.as_ref();
+        Self {
+            node: candidate.name().to_owned(),
+            claim: claim.map(|claim| claim.name.clone()).unwrap_or_default(),
+            pool: candidate.pool_name().to_owned(),
+            instance_type: candidate.label(labels::INSTANCE_TYPE).map(ToOwned::to_owned),
+            capacity_type: candidate.label(labels::CAPACITY_TYPE).map(ToOwned::to_owned),
+            price: candidate.price,
+            reschedule_cost: candidate.reschedule_cost,
+            pods: candidate.reschedulable_pods().count(),
+        }
+    }
+
+    pub fn subject(&self) -> Subject {
+        Subject { node: Some(self.node.clone()), claim: Some(self.claim.clone()) }
+    }
+}
+
+/// Nodes that go together, and what takes their place.
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub method: Method,
+    pub decision: Decision,
+    pub going: Vec<Going>,
+    pub replacements: Vec<PlannedClaim>,
+    /// Existing nodes that receive a pod.
+    pub receiving: BTreeSet<String>,
+    /// Per hour.
+    pub savings: f64,
+}
+
+impl Command {
+    /// Nodes that go without anything in their place.
+    pub fn delete(method: Method, candidates: &[&Candidate<'_>]) -> Self {
+        Self {
+            method,
+            decision: Decision::of(candidates.len(), 0),
+            going: candidates.iter().map(|candidate| Going::of(candidate)).collect(),
+            replacements: Vec::new(),
+            receiving: BTreeSet::new(),
+            savings: candidates.iter().map(|candidate| candidate.price.per_hour()).sum(),
+        }
+    }
+
+    fn of_move(method: Method, candidates: &[&Candidate<'_>], found: Move, receiving: BTreeSet<String>) -> Self {
+        Self {
+            decision: Decision::of(candidates.len(), found.replacements.len()),
+            replacements: found.replacements,
+            receiving,
+            savings: found.savings,
+            ..Self::delete(method, candidates)
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let nodes: Vec<&str> = self.going.iter().map(|going| going.node.as_str()).collect();
+        Text { decision: self.decision, nodes: &nodes, replacements: self.replacements.len(), identity: None }
+            .to_string()
+    }
+
+    /// What a node's own event says.
+    pub fn text_of(&self, node: &str) -> String {
+        let nodes: Vec<&str> = self.going.iter().map(|going| going.node.as_str()).collect();
+        Text { decision: self.decision, nodes: &nodes, replacements: self.replacements.len(), identity: None }
+            .of_node(node)
+    }
+
+    /// With the identity that the command got when it started (DIS-186).
+    pub fn text_with(&self, id: &str) -> String {
+        let nodes: Vec<&str> = self.going.iter().map(|going| going.node.as_str()).collect();
+        let pools: BTreeSet<&str> = self.going.iter().map(|going| going.pool.as_str()).collect();
+        let pools: Vec<&str> = pools.into_iter().collect();
+        let identity = Identity { reason: self.method.reason(), id, pools: &pools, savings: self.savings };
+        Text { decision: self.decision, nodes: &nodes, replacements: self.replacements.len(), identity: Some(identity) }
+            .to_string()
+    }
+}
+
+/// What a method came up with.
+#[derive(Debug, Default)]
+pub struct Decided {
+    pub commands: Vec<Command>,
+    pub notes: Vec<Note>,
+    /// Nodes that the method could act on, for its gauge.
+    pub eligible: usize,
+    /// Nothing was found, and nothing but a change of the cluster can change that (DIS-103).
+    pub settled: bool,
+    /// The search was stopped before its end.
+    pub timed_out: bool,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! Nodes whose pods would cost less elsewhere (DIS-97 … DIS-140), in the specified order and within the specified limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::duration::NillableDuration;
+use karpenter_model::labels;
+use karpenter_model::pool::ConsolidationPolicy;
+
+use super::emptiness::NEVER;
+use super::{Command, Decided, Method};
+use crate::balanced::{self, Score, Totals};
+use crate::budgets::Allowance;
+use crate::candidates::Candidate;
+use crate::cost;
+use crate::look::{Look, sources};
+use crate::option::{self, Move};
+use crate::report::{Note, Subject};
+use crate::simulation::Simulator;
+
+/// Of so many nodes a command may consist (DIS-119; without the off-by-one, X22).
+const WINDOW: usize = 100;
+
+/// Pools that an earlier scan did not get to; they come first in the next (DIS-126).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub unseen: BTreeSet<String>,
+}
+
+/// One run of a consolidation method.
+pub struct Consolidation<'l, 'a, 's> {
+    look: &'l Look<'a>,
+    simulator: &'l mut Simulator<'s>,
+    method: Method,
+    totals: BTreeMap<String, Totals>,
+    allowances: BTreeMap<String, Allowance>,
+    candidates: Vec<Candidate<'a>>,
+    notes: Vec<Note>,
+    timed_out: bool,
+}
+
+impl std::fmt::Debug for Consolidation<'_, '_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consolidation").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// DIS-97, DIS-99; what an author should know about a node that stays is noted.
+pub(super) fn is_eligible(candidate: &Candidate<'_>, notes: &mut Vec<Note>) -> bool {
+    let pool = &candidate.pool.view;
+    if pool.replicas.is_some() {
+        return false;
+    }
+    let unknown = if candidate.instance_type.is_none() {
+        let name = candidate.label(labels::INSTANCE_TYPE).unwrap_or("");
+        Some(format!("Instance type {name:?} is not known"))
+    } else if candidate.label(labels::CAPACITY_TYPE).is_none() {
+        Some(format!("Node does not have label {:?}", labels::CAPACITY_TYPE))
+    } else if candidate.label(labels::ZONE).is_none() {
+        Some(format!("Node does not have label {:?}", labels::ZONE))
+    } else if pool.consolidate_after == NillableDuration::Never {
+        Some(NEVER.to_owned())
+    } else {
+        None
+    };
+    if let Some(why) = unknown {
+        notes.push(Note::unconsolidatable(candidate.node, why));
+        return false;
+    }
+    if cost::is_empty(&candidate.node.pods) {
+        return false;
+    }
+    if pool.consolidation_policy == ConsolidationPolicy::WhenEmpty {
+        notes.push(Note::unconsolidatable(candidate.node, "NodePool consolidates only nodes that are empty"));
+        return false;
+    }
+    candidate.node.claim.as_ref().is_some_and(|claim| claim.consolidatable)
+}
+
+impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
+    pub fn new(look: &'l Look<'a>, simulator: &'l mut Simulator<'s>, method: Method) -> Self {
+        let mut notes = Vec::new();
+        let mut candidates = look.candidates(method.class(), &mut notes);
+        let totals = look.totals(&candidates);
+        candidates.retain(|candidate| is_eligible(candidate, &mut notes));
+        candidates.sort_by(|a, b| cost::by_ratio((a.savings_ratio(), a.name()), (b.savings_ratio(), b.name())));
+        let allowances =
+            if candidates.is_empty() { BTreeMap::new() } else { look.allowances(method.reason(), &mut notes) };
+        Self { look, simulator, method, totals, allowances, candidates, notes, timed_out: false }
+    }
+
+    fn decided(self, commands: Vec<Command>, settled: bool) -> Decided {
+        Decided { settled, commands, eligible: self.candidates.len(), notes: self.notes, timed_out: self.timed_out }
+    }
+
+    /// The longest run of nodes, best ratio first, that can go together (DIS-117 … DIS-124).
+    pub fn multi(mut self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
+        let candidates = self.candidates.clone();
+        let mut allowed = self.allowances.clone();
+        let (mut picked, mut skipped) = (Vec::new(), false);
+        for candidate in &candidates {
+            if allowed.get_mut(candidate.pool_name()).is_some_and(Allowance::take) {
+                picked.push(candidate);
+            } else {
+                skipped = true;
+            }
+        }
+        if picked.len() < 2 {
+            return self.decided(Vec::new(), !skipped);
+        }
+        let (mut low, mut high) = (2, picked.len().min(WINDOW));
+        let mut best: Option<(usize, Move, BTreeMap<String, Score>)> = None;
+        let mut rejected: Option<(usize, BTreeMap<String, Score>)> = None;
+        while low <= high {
+            if should_stop() {
+                self.timed_out = true;
+                break;
+            }
+            let count = usize::midpoint(low, high);
+            let prefix = &picked[..count];
+            if let Some(found) = self.together(prefix) {
+                let sources = sources(prefix);
+                let votes = balanced::votes(&self.totals, &sources, found.savings);
+                if balanced::approved(&sources, &votes) {
+                    best = Some((count, found, votes));
+                    low = count + 1;
+                    continue;
+                }
+                rejected = Some((count, votes));
+            }
+            high = count - 1;
+        }
+        let Some((count, found, votes)) = best else {
+            if let Some((count, votes)) = rejected.filter(|_| !self.timed_out) {
+                self.judge_many(&picked[..count], &votes, false);
+            }
+            // Nothing is known about what was not tried (X5).
+            let settled = !skipped && !self.timed_out;
+            return self.decided(Vec::new(), settled);
+        };
+        let nodes = &picked[..count];
+        self.judge_many(nodes, &votes, true);
+        let receiving = found.simulated.receiving(&self.look.snapshot.pending);
+        let command = Command::of_move(self.method, nodes, found, receiving);
+        self.decided(vec![command], false)
+    }
+
+    /// DIS-120, DIS-122.
+    fn together(&mut self, nodes: &[&Candidate<'a>]) -> Option<Move> {
+        let mut found = option::compute(nodes, self.look, self.simulator).ok()?;
+        self.consider(nodes, &found);
+        if let [claim] = &found.replacements[..] {
+            let kept = option::without_own_types(claim, nodes, self.look).ok()??;
+            let price: f64 = nodes.iter().map(|node| node.price.per_hour()).sum();
+            found.savings = price - kept.price.per_hour();
+            found.replacements = vec![kept];
+        }
+        Some(found)
+    }
+
+    /// DIS-111: deletes are not announced.
+    fn consider(&mut self, nodes: &[&Candidate<'a>], found: &Move) {
+        if found.replacements.is_empty() {
+            return;
+        }
+        let command = Command::of_move(self.method, nodes, found.clone(), BTreeSet::new());
+        for node in nodes {
+            self.notes.push(Note::Considered {
+                subject: Subject::of(node.node),
+                text: command.text_of(node.name()),
+                savings: found.savings,
+            });
+        }
+    }
+
+    /// DIS-139, X29: pools hear of the outcome of the move, not of their own vote.
+    fn judge_many(&mut self, nodes: &[&Candidate<'a>], votes: &BTreeMap<String, Score>, approved: bool) {
+        let pools: BTreeMap<&str, ConsolidationPolicy> =
+            nodes.iter().map(|node| (node.pool_name(), node.pool.view.consolidation_policy)).collect();
+        for (pool, policy) in pools {
+            let score = votes.get(pool).copied();
+            self.notes.push(Note::Judged { pool: pool.to_owned(), policy, approved, score });
+            if let Some(score) = score.filter(|_| approved) {
+                self.notes.push(Note::Approved { subject: None, pool: pool.to_owned(), score });
+            }
+        }
+    }
+
+    /// The first node that can go by itself (DIS-126 … DIS-130).
+    pub fn single(mut self, seen: &mut Seen, should_stop: &mut dyn FnMut() -> bool) -> Decided {
+        let candidates = self.candidates.clone();
+        let mut unseen: BTreeSet<String> =
+            candidates.iter().map(|candidate| candidate.pool_name().to_owned()).collect();
+        let mut skipped = false;
+        for candidate in interleaved(&candidates, &seen.unseen) {
+            if should_stop() {
+                self.timed_out = true;
+                seen.unseen = unseen;
+                return self.decided(Vec::new(), false);
+            }
+            unseen.remove(candidate.pool_name());
+            if self.allowances.get(candidate.pool_name()).is_none_or(|allowance| allowance.remaining() == 0) {
+                skipped = true;
+                continue;
+            }
+            let balanced = candidate.pool.view.consolidation_policy == ConsolidationPolicy::Balanced;
+            let totals = self.totals.get(candidate.pool_name());
+            if balanced && balanced::is_hopeless(totals, candidate.price.per_hour(), candidate.reschedule_cost) {
+                continue;
+            }
+            let found = match option::compute(&[candidate], self.look, self.simulator) {
+                Ok(found) => found,
+                Err(why) => {
+                    self.notes.push(Note::unconsolidatable(candidate.node, why.to_string()));
+                    continue;
+                }
+            };
+            self.consider(&[candidate], &found);
+            if self.judge_one(candidate, &found) {
+                let receiving = found.simulated.receiving(&self.look.snapshot.pending);
+                let command = Command::of_move(self.method, &[candidate], found, receiving);
+                return self.decided(vec![command], false);
+            }
+        }
+        seen.unseen.clear();
+        self.decided(Vec::new(), !skipped)
+    }
+
+    /// DIS-139.
+    fn judge_one(&mut self, candidate: &Candidate<'a>, found: &Move) -> bool {
+        let sources = sources(&[candidate]);
+        let votes = balanced::votes(&self.totals, &sources, found.savings);
+        let approved = balanced::approved(&sources, &votes);
+        let pool = candidate.pool_name().to_owned();
+        let score = votes.get(&pool).copied();
+        let policy = candidate.pool.view.consolidation_policy;
+        self.notes.push(Note::Judged { pool: pool.clone(), policy, approved, score });
+        if let Some(score) = score.filter(|_| approved) {
+            self.notes.push(Note::Approved { subject: Some(Subject::of(candidate.node)), pool, score });
+        }
+        approved
+    }
+}
+
+/// The first of each pool, the second of each, and so on; pools that were not reached last time come first, otherwise by
+/// name (DIS-126, X22).
+fn interleaved<'c, 'a>(candidates: &'c [Candidate<'a>], unseen: &BTreeSet<String>) -> Vec<&'c Candidate<'a>> {
+    let mut rank: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ordered: Vec<(usize, bool, &str, &Candidate<'a>)> = candidates
+        .iter()
+        .map(|candidate| {
+            let pool = candidate.pool_name();
+            let at = rank.entry(pool).or_default();
+            *at += 1;
+            (*at, !unseen.contains(pool), pool, candidate)
+        })
+        .collect();
+    ordered.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+    ordered.into_iter().map(|(_, _, _, candidate)| candidate).collect()
+}

@@ -1,0 +1,4 @@
+mod consolidation;
+mod drift;
+mod emptiness;
+mod validation;

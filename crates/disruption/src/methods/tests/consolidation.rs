@@ -1,0 +1,369 @@
+use karpenter_model::budget::{Budget, Budgets};
+use karpenter_model::duration::{GoDuration, NillableDuration};
+use karpenter_model::labels;
+use karpenter_model::pod::PodView;
+use karpenter_model::pool::{ConsolidationPolicy, PoolView};
+use karpenter_model::protection::Protection;
+use karpenter_model::requirements::Requirement;
+use karpenter_model::taints::{Effect, Taint};
+
+use crate::look::Gates;
+use crate::methods::{Consolidation, Decided, Method, Seen};
+use crate::report::Note;
+use crate::testing::{Cluster, instance_type, running, texts, time, waiting};
+
+/// nano 1, small 4, large 16, huge 64 CPUs at 0.1 per CPU; on demand only.
+fn sizes() -> Cluster {
+    Cluster::new([
+        instance_type("nano", 1, 0.1, &[]),
+        instance_type("small", 4, 0.4, &[]),
+        instance_type("large", 16, 1.6, &[]),
+        instance_type("huge", 64, 6.4, &[]),
+    ])
+}
+
+fn one_pool() -> Cluster {
+    sizes().pool("p", |_| ())
+}
+
+fn budget(nodes: &str) -> Budgets {
+    Budgets::Parsed(vec![Budget { nodes: nodes.parse().unwrap(), reasons: None, window: None }])
+}
+
+fn unconsolidatable(decided: &Decided) -> Vec<&str> {
+    decided
+        .notes
+        .iter()
+        .filter_map(|note| match note {
+            Note::Unconsolidatable { why, .. } => Some(why.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// DIS-109, DC-88: a dear node with a small pod gives way to the types that are cheaper.
+#[test]
+fn a_cheaper_node_takes_its_place() {
+    let decided = one_pool().node("a", "p", "huge", [running("x", 3)]).single();
+    assert_eq!(texts(&decided), ["replace: [a] -> [1 replacement] small|large"]);
+    assert!((decided.commands[0].savings - 6.0).abs() < 1e-9);
+    let considered = decided.notes.iter().filter(|note| matches!(note, Note::Considered { .. })).count();
+    assert_eq!(considered, 1, "DIS-111");
+}
+
+/// DIS-105, DC-109, DC-110: pods that fit elsewhere need no node.
+#[test]
+fn nodes_go_when_pods_fit_elsewhere() {
+    let decided = one_pool()
+        .node("a", "p", "small", [running("x", 1), running("y", 1)])
+        .node("b", "p", "small", [running("z", 1)])
+        .single();
+    assert_eq!(texts(&decided), ["delete: [b]"]);
+    assert_eq!(decided.commands[0].receiving.iter().collect::<Vec<_>>(), ["a"]);
+}
+
+/// DIS-97, DIS-99, DC-84 … DC-87: what keeps a node is on it, once per method.
+#[test]
+fn what_is_not_looked_at() {
+    let with = |change: fn(&mut PoolView)| sizes().pool("p", change).node("a", "p", "huge", [running("x", 1)]);
+    let without = |key: &'static str| with(|_| ()).change("a", |node| drop(node.labels.remove(key)));
+    for (case, cluster, want) in [
+        ("DC-84", with(|pool| pool.consolidation_policy = ConsolidationPolicy::WhenEmpty), "only nodes that are empty"),
+        ("DC-85", with(|pool| pool.consolidate_after = NillableDuration::Never), "disabled"),
+        ("DC-86, type", without(labels::INSTANCE_TYPE), "Instance type"),
+        ("DC-86, capacity type", without(labels::CAPACITY_TYPE), labels::CAPACITY_TYPE),
+        ("DC-86, zone", without(labels::ZONE), labels::ZONE),
+    ] {
+        for decided in [cluster.single(), cluster.multi()] {
+            assert!(decided.commands.is_empty(), "{case}");
+            assert!(
+                matches!(unconsolidatable(&decided)[..], [why] if why.contains(want)),
+                "{case}: {:?}",
+                decided.notes
+            );
+        }
+    }
+    assert!(unconsolidatable(&with(|_| ()).single()).is_empty(), "DC-87");
+    let noisy = with(|_| ()).claim("a", |claim| claim.consolidatable = false).single();
+    assert!(noisy.commands.is_empty() && noisy.eligible == 0, "DIS-97");
+}
+
+/// Nodes of `dear` at `price` on demand, and one other type.
+fn against(price: f64, other: f64, spot: &[f64], pool: impl FnOnce(&mut PoolView)) -> Decided {
+    let types = [instance_type("dear", 4, price, &[]), instance_type("other", 4, other, spot)];
+    Cluster::new(types).pool("p", pool).node("a", "p", "dear", [running("x", 1)]).single()
+}
+
+/// DIS-79, DIS-80, DIS-110, DC-89 … DC-91: the dearest zone that could be launched has to be cheaper.
+#[test]
+fn the_worst_launch_price_decides() {
+    let spot = [1.0, 0.2, 0.4];
+    assert!(against(0.5, 9.0, &spot, |_| ()).commands.is_empty(), "DC-89");
+    let on_demand = |pool: &mut PoolView| {
+        pool.requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, ["on-demand"]));
+    };
+    assert!(against(0.5, 0.6, &[0.2; 3], on_demand).commands.is_empty(), "DC-90, DC-138");
+    let decided = against(1.5, 9.0, &spot, |_| ());
+    let claim = &decided.commands[0].replacements[0];
+    assert_eq!(*claim.instance_types, ["other"], "DC-91");
+    assert_eq!(claim.requirements.get(labels::CAPACITY_TYPE).unwrap().single_value(), Some("spot"), "DC-91");
+}
+
+/// DIS-106, DC-93: two nodes for one is not a saving that the specification makes.
+#[test]
+fn one_replacement_at_most() {
+    let types = [instance_type("whole", 8, 9.0, &[]), instance_type("half", 4, 1.0, &[])];
+    let only = Requirement::any_of(labels::INSTANCE_TYPE, ["half"]);
+    let cluster = Cluster::new(types).pool("p", |pool| pool.requirements.add(only));
+    let decided = cluster.node("a", "p", "whole", [running("x", 4), running("y", 4)]).single();
+    assert!(decided.commands.is_empty());
+    assert_eq!(unconsolidatable(&decided), ["Can't remove without creating 2 nodes"]);
+}
+
+/// DIS-80, DC-94: cheaper types must still offer the values that the pool wants.
+#[test]
+fn min_values_hold() {
+    let mut wanted = Requirement::exists(labels::INSTANCE_TYPE);
+    wanted.set_min_values(Some(3));
+    let cluster = sizes().pool("p", |pool| pool.requirements.add(wanted));
+    let decided = cluster.node("a", "p", "huge", [running("x", 3)]).single();
+    assert!(decided.commands.is_empty());
+    assert!(unconsolidatable(&decided)[0].contains("minValues"), "{:?}", decided.notes);
+}
+
+/// Types s00 … s19 with spot prices 1.0, 1.1, …, and one at a thousandth.
+fn spot_types(count: usize) -> Vec<karpenter_model::instance_type::InstanceType> {
+    (0..count)
+        .map(|at| {
+            let tenths = u32::try_from(at).unwrap();
+            let price = if at == 3 { 0.001 } else { 1.0 + f64::from(tenths) / 10.0 };
+            instance_type(&format!("s{at:02}"), 4, 50.0, &[price; 3])
+        })
+        .collect()
+}
+
+fn spot(count: usize, node: &str, gate: bool, pool: impl FnOnce(&mut PoolView)) -> Decided {
+    let mut cluster = Cluster::new(spot_types(count)).pool("p", pool).node("a", "p", node, [running("x", 1)]);
+    cluster.gates = Gates { spot_to_spot: gate, ..Gates::default() };
+    cluster.single()
+}
+
+/// DIS-112 … DIS-116, DC-102 … DC-106.
+#[test]
+fn spot_to_spot() {
+    let off = spot(18, "s17 spot", false, |_| ());
+    assert!(off.commands.is_empty() && unconsolidatable(&off)[0].contains("disabled"), "DC-102");
+    let few = spot(5, "s00 spot", true, |_| ());
+    assert!(few.commands.is_empty(), "DC-103");
+    assert!(unconsolidatable(&few)[0].contains("15") && unconsolidatable(&few)[0].ends_with("got 1"), "DC-103");
+    assert!(spot(20, "s00 spot", true, |_| ()).commands.is_empty(), "DC-104");
+    let wanted = |count| {
+        move |pool: &mut PoolView| {
+            let mut wanted = Requirement::exists(labels::INSTANCE_TYPE);
+            wanted.set_min_values(Some(count));
+            pool.requirements.add(wanted);
+        }
+    };
+    for (case, decided, types) in [
+        ("DC-105", spot(18, "s17 spot", true, |_| ()), 15),
+        ("DC-106, 16", spot(18, "s17 spot", true, wanted(16)), 16),
+        ("DC-106, 10", spot(18, "s17 spot", true, wanted(10)), 15),
+    ] {
+        let claim = &decided.commands[0].replacements[0];
+        assert_eq!(claim.instance_types.len(), types, "{case}");
+        assert_eq!(claim.instance_types[0], "s03", "{case}");
+    }
+}
+
+/// DIS-112, DC-102: a spot node that nobody needs goes without the gate.
+#[test]
+fn spot_deletes_need_no_gate() {
+    let cluster = Cluster::new(spot_types(2)).pool("p", |_| ());
+    let cluster = cluster.node("a", "p", "s00 spot", [running("x", 1)]).node("b", "p", "s00 spot", [running("y", 1)]);
+    assert_eq!(texts(&cluster.single()), ["delete: [a]"]);
+}
+
+/// DIS-114, DC-107, DC-108: several spot nodes need no choice of fifteen; a mix goes the ordinary way.
+#[test]
+fn several_spot_nodes() {
+    let types = || [instance_type("s", 2, 9.0, &[1.0; 3]), instance_type("m", 8, 9.0, &[1.5; 3])];
+    let three = |kinds: [&str; 3]| {
+        let mut cluster = Cluster::new(types()).pool("p", |_| ());
+        cluster.gates = Gates { spot_to_spot: true, ..Gates::default() };
+        kinds
+            .iter()
+            .zip(["a", "b", "c"])
+            .fold(cluster, |cluster, (kind, name)| cluster.node(name, "p", kind, [running(name, 2)]))
+    };
+    assert_eq!(texts(&three(["s spot"; 3]).multi()), ["replace: [a, b, c] -> [1 replacement] m"], "DC-107");
+    let mixed = three(["s", "s", "s spot"]).multi();
+    assert_eq!(mixed.commands[0].going.len(), 3, "DC-108");
+}
+
+/// DIS-85, DC-111: nobody is sent to a node that has not come up yet.
+#[test]
+fn starting_nodes_take_nobody() {
+    let cluster = one_pool()
+        .node("a", "p", "small", [running("x", 3)])
+        .node("b", "p", "small", [])
+        .change("b", |node| drop(node.labels.remove(labels::INITIALIZED)))
+        .claim("b", |claim| claim.initialized.status = karpenter_model::claim::Status::False);
+    let decided = cluster.single();
+    assert!(decided.commands.is_empty());
+    assert!(unconsolidatable(&decided)[0].contains("not initialized"), "{:?}", decided.notes);
+}
+
+/// DIS-87, DIS-88, DC-78, DC-112: pods that wait take room, but do not stop anything by being hopeless.
+#[test]
+fn pods_that_wait() {
+    let cluster = one_pool().node("a", "p", "huge", [running("x", 1)]);
+    assert!(!cluster.single().commands.is_empty());
+    let needed = one_pool().node("a", "p", "huge", [running("x", 1)]).waiting(waiting("big", 62));
+    assert!(needed.single().commands.is_empty(), "DC-78");
+    let mut hopeless = waiting("hopeless", 1);
+    hopeless.scheduling.node_selector.add(Requirement::any_of("disk", ["none"]));
+    let two = one_pool().node("a", "p", "small", [running("x", 1)]).node("b", "p", "small", [running("y", 2)]);
+    assert_eq!(texts(&two.waiting(hopeless).single()), ["delete: [a]"], "DC-112");
+}
+
+/// DIS-70, DC-97, DC-113, DC-114: a node that pods just came to is left alone, unless its pool has no window.
+#[test]
+fn unsettled_nodes_take_nobody() {
+    let minute = NillableDuration::After(GoDuration::from_secs(60));
+    let pair = |event: i64, after: NillableDuration| {
+        let cluster = sizes().pool("p", |_| ()).pool("q", |pool| pool.consolidate_after = after);
+        let cluster = cluster.node("a", "p", "nano", [running("x", 1)]).node("b", "q", "small", [running("y", 1)]);
+        cluster.claim("b", |claim| {
+            claim.last_pod_event = Some(time(event));
+            claim.consolidatable = false;
+        })
+    };
+    assert!(pair(9_990, minute).single().commands.is_empty(), "DC-113");
+    assert_eq!(texts(&pair(9_800, minute).single()), ["delete: [a]"], "DC-113");
+    assert_eq!(texts(&pair(9_990, NillableDuration::Never).single()), ["delete: [a]"], "DC-114");
+    let replaced = sizes().pool("p", |pool| pool.consolidate_after = minute).node("a", "p", "huge", [running("x", 1)]);
+    assert!(!replaced.single().commands.is_empty(), "DC-97");
+}
+
+/// DC-116, DC-117: who has no owner is moved; who is protected is not, grace period or not.
+#[test]
+fn protected_pods_stay() {
+    let protected = running("x", 1).but(|pod: &mut PodView| pod.protection = Protection::Always);
+    let cluster = one_pool().node("a", "p", "huge", [protected]);
+    let cluster = cluster.claim("a", |claim| claim.termination_grace_period = Some(GoDuration::from_secs(1)));
+    assert!(cluster.single().commands.is_empty());
+}
+
+/// DIS-119, DIS-120, DC-118: three dear nodes become one.
+#[test]
+fn several_nodes_become_one() {
+    let cluster = one_pool().node("a", "p", "huge", [running("x", 3)]).node("b", "p", "huge", [running("y", 3)]).node(
+        "c",
+        "p",
+        "huge",
+        [running("z", 3)],
+    );
+    assert_eq!(texts(&cluster.multi()), ["replace: [a, b, c] -> [1 replacement] large"]);
+}
+
+/// DIS-122, DC-119, DC-120: no type that one of the nodes has, and none as dear as it.
+#[test]
+fn no_replacement_by_their_own_type() {
+    let filled = |types: &[&str]| {
+        let types = types.iter().map(|name| match *name {
+            "n" => instance_type("n", 8, 0.1, &[]),
+            "s" => instance_type("s", 8, 0.4, &[]),
+            "x" => instance_type("x", 8, 1.0, &[]),
+            _ => instance_type("xx", 8, 2.0, &[]),
+        });
+        let taint = Taint { key: "old".to_owned(), value: String::new(), effect: Effect::NoSchedule };
+        let mut cluster = Cluster::new(types).pool("p", |_| ());
+        for (name, kind) in [("a", "xx"), ("b", "xx"), ("c", "s")] {
+            let taint = taint.clone();
+            cluster = cluster.node(name, "p", kind, [running(name, 2)]).change(name, |node| node.taints.push(taint));
+        }
+        cluster.multi()
+    };
+    assert!(filled(&["s", "x", "xx"]).commands.iter().all(|command| command.going.len() < 3), "DC-120");
+    assert_eq!(texts(&filled(&["n", "s", "x", "xx"])), ["replace: [a, b, c] -> [1 replacement] n"], "DC-120");
+}
+
+/// DIS-117, DC-55: no more nodes than the budget lets go.
+#[test]
+fn budgets_hold() {
+    let cluster = sizes().pool("p", |pool| pool.budgets = budget("30%"));
+    let cluster = (0..10).fold(cluster, |cluster, at| {
+        let name = format!("n{at}");
+        cluster.node(&name, "p", "large", [running(&name, 1)])
+    });
+    let decided = cluster.multi();
+    assert_eq!(decided.commands[0].going.len(), 3);
+    let closed = sizes().pool("p", |pool| pool.budgets = budget("0"));
+    let closed = closed.node("a", "p", "huge", [running("x", 1)]).node("b", "p", "huge", [running("y", 1)]);
+    assert!(!closed.multi().settled && !closed.single().settled, "DC-59");
+}
+
+/// DIS-123, X5, DC-122: a search that was stopped is not the end of it.
+#[test]
+fn stopped_searches() {
+    let cluster = one_pool().node("a", "p", "huge", [running("x", 1)]).node("b", "p", "huge", [running("y", 1)]);
+    let decided =
+        cluster.with(|look, simulator| Consolidation::new(look, simulator, Method::Multi).multi(&mut || true));
+    assert!(decided.commands.is_empty() && decided.timed_out && !decided.settled);
+    let mut seen = Seen::default();
+    let decided = cluster
+        .with(|look, simulator| Consolidation::new(look, simulator, Method::Single).single(&mut seen, &mut || true));
+    assert!(decided.timed_out && !decided.settled);
+    assert_eq!(seen.unseen.iter().collect::<Vec<_>>(), ["p"], "DC-126");
+}
+
+/// DIS-103, DIS-118: nothing to find is remembered.
+#[test]
+fn nothing_found_is_settled() {
+    let cluster = one_pool().node("a", "p", "nano", [running("x", 1)]);
+    assert!(cluster.single().settled && cluster.multi().settled);
+}
+
+/// DIS-126, DC-125, DC-195: one of each pool in turn, those not reached last time first.
+#[test]
+fn pools_take_turns() {
+    let mut cluster = sizes();
+    for pool in ["a", "b"] {
+        cluster = cluster.pool(pool, |_| ());
+        for at in 0..2 {
+            let name = format!("{pool}{at}");
+            // Full nodes of the cheapest type: nothing can be done about any of them.
+            cluster = cluster.node(&name, pool, "nano", [running(&name, 1)]);
+        }
+    }
+    let order = |seen: &mut Seen| -> Vec<String> {
+        let decided = cluster
+            .with(|look, simulator| Consolidation::new(look, simulator, Method::Single).single(seen, &mut || false));
+        let nodes = decided.notes.into_iter().filter_map(|note| match note {
+            Note::Unconsolidatable { subject, .. } => subject.node,
+            _ => None,
+        });
+        nodes.collect()
+    };
+    let mut seen = Seen::default();
+    assert_eq!(order(&mut seen), ["a0", "b0", "a1", "b1"]);
+    seen.unseen.insert("b".to_owned());
+    assert_eq!(order(&mut seen), ["b0", "a0", "b1", "a1"]);
+    assert!(seen.unseen.is_empty(), "DIS-130");
+}
+
+/// DIS-134, DIS-138, DIS-139, DC-140: a Balanced pool lets a node go only where the saving is worth it.
+#[test]
+fn balanced_pools_judge() {
+    let pool = |cost: f64| {
+        let mut cluster = sizes().pool("p", |pool| pool.consolidation_policy = ConsolidationPolicy::Balanced);
+        cluster.pool_costs.insert("p".to_owned(), cost);
+        cluster.node("a", "p", "small", [running("x", 1)]).node("b", "p", "small", [running("y", 2)])
+    };
+    let approved = pool(0.8).single();
+    assert_eq!(approved.commands.len(), 1);
+    assert!(approved.notes.iter().any(|note| matches!(note, Note::Approved { subject: Some(_), .. })), "DC-140");
+    let rejected = pool(800.0).single();
+    assert!(rejected.commands.is_empty() && rejected.settled, "DIS-138, DIS-103");
+    assert!(!rejected.notes.iter().any(|note| matches!(note, Note::Approved { .. })), "DC-140");
+}

@@ -1,0 +1,220 @@
+//! What can be done about a set of nodes (DIS-104 … DIS-116).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use karpenter_model::instance_type::{InstanceType, Price};
+use karpenter_model::labels;
+use karpenter_model::requirements::{Requirement, Requirements};
+use karpenter_solver::{PlannedClaim, unmet_min_values};
+
+use crate::candidates::Candidate;
+use crate::command::Decision;
+use crate::cost;
+use crate::look::Look;
+use crate::simulation::{Question, Simulated, Simulator};
+
+/// A single spot node gives way only to a choice of so many types, or the cheapest would be taken back at once (DIS-115).
+pub const SPOT_FLEXIBILITY: usize = 15;
+
+/// The nodes can go, and this takes their place.
+#[derive(Debug, Clone)]
+pub struct Move {
+    pub replacements: Vec<PlannedClaim>,
+    /// Per hour (DIS-78).
+    pub savings: f64,
+    pub simulated: Simulated,
+}
+
+impl Move {
+    pub fn decision(&self) -> Decision {
+        if self.replacements.is_empty() { Decision::Delete } else { Decision::Replace }
+    }
+}
+
+/// Why nothing is done (API-176).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hopeless {
+    Homeless(String),
+    ManyNodes(usize),
+    SpotGate,
+    MinValues(Vec<String>),
+    NotCheaper,
+    SpotFlexibility(usize),
+}
+
+impl fmt::Display for Hopeless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Homeless(why) => write!(f, "Not all pods would have a place, {why}"),
+            Self::ManyNodes(count) => write!(f, "Can't remove without creating {count} nodes"),
+            Self::SpotGate => {
+                f.write_str("SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node")
+            }
+            Self::MinValues(keys) => {
+                write!(f, "minValues requirement is not met for {} by cheaper instance types", keys.join(", "))
+            }
+            Self::NotCheaper => f.write_str("Can't replace with a cheaper node"),
+            Self::SpotFlexibility(found) => write!(
+                f,
+                "SpotToSpotConsolidation requires {SPOT_FLEXIBILITY} cheaper instance type options than the current \
+                 candidate to consolidate, got {found}"
+            ),
+        }
+    }
+}
+
+/// DIS-104 … DIS-116 for these nodes together.
+pub fn compute(
+    candidates: &[&Candidate<'_>],
+    look: &Look<'_>,
+    simulator: &mut Simulator<'_>,
+) -> Result<Move, Hopeless> {
+    let question = Question { leave_unsettled_alone: true, ..Question::default() };
+    let simulated = simulator.without(candidates, question);
+    if !simulated.homeless.is_empty() {
+        return Err(Hopeless::Homeless(simulated.homeless_text()));
+    }
+    let price: f64 = candidates.iter().map(|candidate| candidate.price.per_hour()).sum();
+    match simulated.claims() {
+        [] => Ok(Move { replacements: Vec::new(), savings: price, simulated }),
+        [claim] => {
+            let replacement = replacement(claim, candidates, price, look)?;
+            let savings = price - known_price(&replacement);
+            Ok(Move { replacements: vec![replacement], savings, simulated })
+        }
+        many => Err(Hopeless::ManyNodes(many.len())),
+    }
+}
+
+fn known_price(claim: &PlannedClaim) -> f64 {
+    if claim.price == Price::MAX { 0.0 } else { claim.price.per_hour() }
+}
+
+/// The claim, with only what makes it cheaper than the nodes that it replaces.
+fn replacement(
+    claim: &PlannedClaim,
+    candidates: &[&Candidate<'_>],
+    price: f64,
+    look: &Look<'_>,
+) -> Result<PlannedClaim, Hopeless> {
+    let mut choice = Choice::of(claim, look);
+    let spot_to_spot = choice.admits(labels::CAPACITY_TYPE_SPOT)
+        && candidates
+            .iter()
+            .all(|candidate| candidate.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT));
+    if spot_to_spot {
+        if !look.gates.spot_to_spot {
+            return Err(Hopeless::SpotGate);
+        }
+        choice.pin_to_spot();
+    }
+    choice.keep_cheaper_than(price)?;
+    if choice.types.is_empty() {
+        return Err(Hopeless::NotCheaper);
+    }
+    if spot_to_spot {
+        choice.cut_for_spot(candidates.len())?;
+    } else if choice.admits(labels::CAPACITY_TYPE_SPOT) && choice.admits(labels::CAPACITY_TYPE_ON_DEMAND) {
+        // A spot launch that fails must not silently buy something dearer (DIS-110).
+        choice.pin_to_spot();
+    }
+    Ok(choice.finish(claim))
+}
+
+/// What a replacement may still become.
+pub(crate) struct Choice<'a> {
+    requirements: Requirements,
+    pub(crate) types: Vec<&'a InstanceType>,
+    look: &'a Look<'a>,
+}
+
+impl<'a> Choice<'a> {
+    pub(crate) fn of(claim: &PlannedClaim, look: &'a Look<'a>) -> Self {
+        let named: BTreeSet<&str> = claim.instance_types.iter().map(String::as_str).collect();
+        let offered = look.instance_types(&claim.pool.name);
+        let types = offered.iter().filter(|known| named.contains(known.name.as_str())).collect();
+        let mut choice = Self { requirements: claim.requirements.as_ref().clone(), types, look };
+        choice.sort();
+        choice
+    }
+
+    /// Cheapest first, ties by name (DIS-107, V15-83).
+    fn sort(&mut self) {
+        let Self { requirements, types, look } = self;
+        types.sort_by_cached_key(|known| (known.cheapest_price(requirements, look.rules), known.name.clone()));
+    }
+
+    fn admits(&self, capacity_type: &str) -> bool {
+        self.requirements.get(labels::CAPACITY_TYPE).is_none_or(|asked| asked.has(capacity_type))
+    }
+
+    fn pin_to_spot(&mut self) {
+        let spot = Requirement::any_of(labels::CAPACITY_TYPE, [labels::CAPACITY_TYPE_SPOT]);
+        self.requirements.add(spot);
+        let Self { requirements, types, look } = self;
+        types.retain(|known| !known.usable_offerings(requirements, look.rules).is_empty());
+        self.sort();
+    }
+
+    /// DIS-80: even if the dearest zone is what can be had, it must be cheaper.
+    pub(crate) fn keep_cheaper_than(&mut self, price: f64) -> Result<(), Hopeless> {
+        let Self { requirements, types, look } = self;
+        types.retain(|known| known.worst_launch_price(requirements, look.rules).per_hour() < price);
+        let kept = types.iter().copied();
+        let unmet = unmet_min_values(requirements, &kept);
+        if types.is_empty() || unmet.is_empty() { Ok(()) } else { Err(Hopeless::MinValues(unmet)) }
+    }
+
+    /// DIS-114 … DIS-116.
+    fn cut_for_spot(&mut self, nodes: usize) -> Result<(), Hopeless> {
+        if nodes > 1 {
+            return Ok(());
+        }
+        if self.types.len() < SPOT_FLEXIBILITY {
+            return Err(Hopeless::SpotFlexibility(self.types.len()));
+        }
+        let met = |count: usize| {
+            let types = self.types.iter().take(count).copied();
+            unmet_min_values(&self.requirements, &types).is_empty()
+        };
+        let needed = (SPOT_FLEXIBILITY..=self.types.len()).find(|count| met(*count));
+        self.types.truncate(needed.unwrap_or(self.types.len()));
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self, claim: &PlannedClaim) -> PlannedClaim {
+        let names: Vec<String> = self.types.iter().map(|known| known.name.clone()).collect();
+        self.requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, &names));
+        let price = cost::replacement_price(self.types.first().copied(), &self.requirements, self.look.rules);
+        PlannedClaim {
+            requirements: Arc::new(self.requirements),
+            instance_types: Arc::new(names),
+            price,
+            ..claim.clone()
+        }
+    }
+}
+
+/// Several nodes are not replaced by one of a type that one of them has, nor by a dearer one: then the others could simply
+/// go (DIS-122). `None` when nothing is left.
+pub fn without_own_types(
+    claim: &PlannedClaim,
+    candidates: &[&Candidate<'_>],
+    look: &Look<'_>,
+) -> Result<Option<PlannedClaim>, Hopeless> {
+    let mut choice = Choice::of(claim, look);
+    let mut least: Option<Price> = None;
+    for candidate in candidates {
+        let Some(own) = candidate.instance_type else { continue };
+        if choice.types.iter().any(|known| known.name == own.name) {
+            let price = cost::price(candidate.node, Some(own));
+            least = Some(least.map_or(price, |least| least.min(price)));
+        }
+    }
+    if let Some(least) = least {
+        choice.keep_cheaper_than(least.per_hour())?;
+    }
+    Ok((!choice.types.is_empty()).then(|| choice.finish(claim)))
+}
