@@ -1,6 +1,6 @@
 //! Amounts of named resources.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::quantity::Quantity;
@@ -13,17 +13,54 @@ pub const PODS: &str = "pods";
 pub const NODES: &str = "nodes";
 pub const HUGEPAGES_PREFIX: &str = "hugepages-";
 
+/// A resource's name. Those that nearly every pod and node has take no memory of their own.
+#[derive(Debug, Clone)]
+enum Name {
+    Common(&'static str),
+    Other(Box<str>),
+}
+
+impl Name {
+    const COMMON: [&'static str; 5] = [CPU, MEMORY, PODS, EPHEMERAL_STORAGE, NODES];
+
+    fn of(name: &str) -> Self {
+        match Self::COMMON.into_iter().find(|common| *common == name) {
+            Some(common) => Self::Common(common),
+            None => Self::Other(name.into()),
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Common(name) => name,
+            Self::Other(name) => name,
+        }
+    }
+}
+
 /// A list of resources, ordered by name. A missing entry counts as zero where amounts are compared.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Resources(BTreeMap<String, Quantity>);
+#[derive(Clone, Default)]
+pub struct Resources(Vec<(Name, Quantity)>);
 
 impl Resources {
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// Where the name is, or where it would be. There are few, so looking through them is quickest.
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        for (at, (known, _)) in self.0.iter().enumerate() {
+            match known.as_str().cmp(name) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(at),
+                Ordering::Greater => return Err(at),
+            }
+        }
+        Err(self.0.len())
+    }
+
     pub fn get(&self, name: &str) -> Option<Quantity> {
-        self.0.get(name).copied()
+        self.position(name).ok().map(|at| self.0[at].1)
     }
 
     pub fn amount(&self, name: &str) -> Quantity {
@@ -31,7 +68,16 @@ impl Resources {
     }
 
     pub fn set(&mut self, name: impl Into<String>, amount: Quantity) {
-        self.0.insert(name.into(), amount);
+        *self.entry(&name.into(), amount) = amount;
+    }
+
+    /// The amount of this name, `missing` where there was none.
+    fn entry(&mut self, name: &str, missing: Quantity) -> &mut Quantity {
+        let at = self.position(name).unwrap_or_else(|at| {
+            self.0.insert(at, (Name::of(name), missing));
+            at
+        });
+        &mut self.0[at].1
     }
 
     #[must_use]
@@ -49,29 +95,29 @@ impl Resources {
     }
 
     pub fn add(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            *self.0.entry(name.clone()).or_default() += *amount;
+        for (name, amount) in other.iter() {
+            *self.entry(name, Quantity::ZERO) += amount;
         }
     }
 
     /// Keeps exactly the keys of `self` (SCH-66).
     pub fn subtract(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
-            *amount -= other.amount(name);
+            *amount -= other.amount(name.as_str());
         }
     }
 
     /// Element-wise maximum over the union of keys (SCH-67).
     pub fn raise_to(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let entry = self.0.entry(name.clone()).or_insert(*amount);
-            *entry = (*entry).max(*amount);
+        for (name, amount) in other.iter() {
+            let entry = self.entry(name, amount);
+            *entry = (*entry).max(amount);
         }
     }
 
     /// Whether these needs fit what is available (SCH-64). A negative entry on the available side fits nothing.
     pub fn fits(&self, available: &Self) -> bool {
-        !available.0.values().any(|amount| amount.is_negative()) && self.first_shortage(available).is_none()
+        !available.0.iter().any(|(_, amount)| amount.is_negative()) && self.first_shortage(available).is_none()
     }
 
     /// The first resource of which there is too little, with the amount that is missing.
@@ -83,9 +129,28 @@ impl Resources {
     }
 }
 
-impl FromIterator<(String, Quantity)> for Resources {
-    fn from_iter<I: IntoIterator<Item = (String, Quantity)>>(entries: I) -> Self {
-        Self(entries.into_iter().collect())
+impl PartialEq for Resources {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Resources {}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Of a name that comes several times the last one counts.
+impl<N: AsRef<str>> FromIterator<(N, Quantity)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (N, Quantity)>>(entries: I) -> Self {
+        let mut resources = Self::new();
+        for (name, amount) in entries {
+            *resources.entry(name.as_ref(), amount) = amount;
+        }
+        resources
     }
 }
 

@@ -13,6 +13,7 @@ use crate::packing::bits::Bits;
 use crate::packing::fill::values_of;
 use crate::packing::knapsack::{Effort, best_load};
 use crate::packing::{Item, Packed, Problem, Steps, fluid, patterns};
+use crate::places::PodList;
 use crate::plan::Plan;
 
 /// Which argument a bound rests on.
@@ -111,7 +112,7 @@ fn seeds(reading: &Reading<'_>, plan: &Plan) -> Vec<Packed> {
     for (item, groups) in reading.members.iter().enumerate() {
         item_of.extend(groups.iter().flatten().map(|pod| (&pod.id, item)));
     }
-    let load = |pods: &[PodId]| {
+    let load = |pods: &PodList| {
         let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
         for item in pods.iter().filter_map(|pod| item_of.get(pod)) {
             *counts.entry(*item).or_default() += 1;

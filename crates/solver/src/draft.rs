@@ -79,12 +79,12 @@ impl<'c> Draft<'c> {
         let waiting = |class: usize| self.members[class].iter().filter(|pod| self.pass.placed[**pod].is_none()).count();
         let mut all: Vec<usize> = (0..self.members.len()).filter(|class| !self.members[*class].is_empty()).collect();
         let size = |class: &usize| {
-            let pod = &self.pass.compiled.pods.pending[self.members[*class][0]].pod;
+            let pod = &self.pass.compiled.pods.all[self.members[*class][0]];
             (pod.requests.amount("cpu"), pod.requests.amount("memory"))
         };
         all.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| self.members[*a][0].cmp(&self.members[*b][0])));
         let class = |class: usize| {
-            let example = &self.pass.compiled.pods.pending[self.members[class][0]].pod;
+            let example = &self.pass.compiled.pods.all[self.members[class][0]];
             Class { id: ClassId(class), example, requests: &example.requests, waiting: waiting(class) }
         };
         all.into_iter().map(class).collect()
@@ -101,10 +101,11 @@ impl<'c> Draft<'c> {
         let Some(rules) = self.pass.host_rules(trial) else { return Vec::new() };
         self.pass.new_turn();
         let Ok(addition) = self.pass.try_new(trial, pool.0, &rules) else { return Vec::new() };
-        let compiled = &*self.pass.compiled;
+        let compiled = &mut *self.pass.compiled;
         let known = &compiled.pools[pool.0];
+        let catalogue = &mut compiled.catalogues[known.catalogue];
+        let order = catalogue.order(addition.req, &compiled.algebra).clone();
         let catalogue = &compiled.catalogues[known.catalogue];
-        let priced = catalogue.priced(&addition.rows, addition.req, usize::MAX, &compiled.algebra);
         let room = |instance_type: &InstanceType| {
             let rows = bits::ones(&addition.rows);
             let row = rows.into_iter().find(|row| std::ptr::eq(catalogue.known(*row), instance_type));
@@ -116,8 +117,9 @@ impl<'c> Draft<'c> {
             }
             room
         };
-        let choice = |(price, instance_type)| Choice { instance_type, price, room: room(instance_type) };
-        priced.types.into_iter().map(choice).collect()
+        let types = order.places(&addition.rows, usize::MAX).into_iter();
+        let types = types.map(|(price, of)| (price, catalogue.of(of)));
+        types.map(|(price, instance_type)| Choice { instance_type, price, room: room(instance_type) }).collect()
     }
 
     /// Opens a claim of the pool with one pod of the class, if the rules and the pool's limits let it.
@@ -156,12 +158,11 @@ impl<'c> Draft<'c> {
     }
 
     /// What the claim would cost now: its cheapest type.
-    pub fn price(&self, claim: ClaimId) -> Price {
-        let compiled = &*self.pass.compiled;
+    pub fn price(&mut self, claim: ClaimId) -> Price {
+        let compiled = &mut *self.pass.compiled;
         let known = &self.pass.claims[claim.0];
-        let catalogue = &compiled.catalogues[compiled.pools[known.pool].catalogue];
-        let priced = catalogue.priced(&known.rows, known.req, 1, &compiled.algebra);
-        priced.types.first().map_or(Price::MAX, |(price, _)| *price)
+        let catalogue = &mut compiled.catalogues[compiled.pools[known.pool].catalogue];
+        catalogue.order(known.req, &compiled.algebra).cheapest(&known.rows)
     }
 
     /// What the pods of the claim ask for.

@@ -17,10 +17,12 @@ mod compiled;
 mod daemons;
 pub mod devices;
 pub mod draft;
+mod late;
 mod min_values;
 mod misfit;
 mod options;
 mod packing;
+mod places;
 mod plan;
 mod reservations;
 mod shapes;
@@ -29,8 +31,10 @@ mod shapes;
 mod plain;
 
 pub use bound::{Bound, BoundKind, DualPrices, Worth};
+pub use late::Late;
 pub use min_values::unmet_min_values;
 pub use options::{MinValuesPolicy, Options, Planner, Preferences, Reserved};
+pub use places::{Ids, Placed, Places, PodList};
 pub use plan::{
     Criterion, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Solver, Unplaced, Work, appraise, plan,
     plan_until,

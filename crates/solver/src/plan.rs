@@ -17,7 +17,9 @@ use crate::bound::Bound;
 use crate::compiled::Compiled;
 use crate::compiled::pass::Pass;
 use crate::draft::Draft;
+use crate::late::Late;
 use crate::options::{Options, Planner};
+use crate::places::{Placed, PodList};
 
 /// No machine has as many; somebody wrote `100M` for `100m`.
 const ABSURD_CPU: Quantity = Quantity::units(1_000_000);
@@ -28,7 +30,7 @@ pub struct Plan {
     /// New nodes, in the order in which they were opened.
     pub claims: Vec<PlannedClaim>,
     /// Pods that have a place, by pod.
-    pub placed: BTreeMap<PodId, Placement>,
+    pub placed: Placed,
     /// Pods that have none, with what ruled out each pool.
     pub unplaced: Vec<Unplaced>,
     /// Pods that the pass was stopped before, so that nothing is known about them (SCH-118).
@@ -151,11 +153,11 @@ pub enum Placement {
 pub struct PlannedClaim {
     pub pool: Arc<PoolView>,
     /// With the instance types, cheapest first, and their capacity types (API-73).
-    pub requirements: Arc<Requirements>,
+    pub requirements: Late<Requirements>,
     /// Instance types that hold the pods, cheapest first; ties by name. Claims that could be the same share the list.
-    pub instance_types: Arc<Vec<String>>,
+    pub instance_types: Late<Vec<String>>,
     pub requests: Resources,
-    pub pods: Vec<PodId>,
+    pub pods: PodList,
     /// What the cheapest of them costs.
     pub price: Price,
     /// A `minValues` was lowered to what can be reached.
@@ -341,11 +343,12 @@ impl Solver {
         options: &Options,
         should_stop: &mut dyn FnMut() -> bool,
     ) -> Plan {
-        let rules = self.rules.clone();
-        let compiled = self.compiled(snapshot);
         match options.planner {
-            Planner::Reference => Pass::new(compiled, *options).run(should_stop),
-            Planner::Best => crate::best::plan(compiled, snapshot, &rules, options, should_stop),
+            Planner::Reference => Pass::new(self.compiled(snapshot), *options).run(should_stop),
+            Planner::Best => {
+                let rules = self.rules.clone();
+                crate::best::plan(self.compiled(snapshot), snapshot, &rules, options, should_stop)
+            }
         }
     }
 

@@ -132,7 +132,7 @@ impl Pass<'_> {
         let slot = &self.slots[at];
         let node = &self.compiled.nodes[slot.node];
         let variant = &self.variants[trial.variant];
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         let scheduling = &pod.scheduling;
         if !scheduling.volumes.claims.is_empty()
             && slot.volumes.as_ref().unwrap_or(&node.volumes).first_over(pod, &node.limits).is_some()
@@ -153,10 +153,10 @@ impl Pass<'_> {
 
     /// Pods placed in this pass have a port that the pod wants.
     pub(crate) fn ports_taken(&self, placed: &[u32], trial: Trial) -> bool {
-        let pending = &self.compiled.pods.pending;
-        let wanted = &pending[trial.pod].pod.scheduling.host_ports;
+        let pending = &self.compiled.pods.all;
+        let wanted = &pending[trial.pod].scheduling.host_ports;
         placed.iter().any(|other| {
-            let taken = &pending[*other as usize].pod.scheduling.host_ports;
+            let taken = &pending[*other as usize].scheduling.host_ports;
             wanted.iter().any(|port| taken.iter().any(|taken| taken.conflicts(port)))
         })
     }
@@ -164,7 +164,7 @@ impl Pass<'_> {
     /// SCH-101.
     fn commit_to_node(&mut self, trial: Trial, at: usize, req: u32) {
         self.note(|pass| Change::Node { at, before: pass.slots[at].clone() });
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         let slot = &mut self.slots[at];
         amounts::subtract(&mut slot.available, &self.compiled.pods.shapes[trial.shape as usize].amounts);
         if !pod.scheduling.volumes.claims.is_empty() {

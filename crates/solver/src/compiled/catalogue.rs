@@ -6,24 +6,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_model::instance_type::{InstanceType, Price};
+use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::quantity::Quantity;
+use karpenter_model::requirements::Requirements;
 use karpenter_model::resources::{HUGEPAGES_PREFIX, MEMORY, Resources};
 
 use super::algebra::{Algebra, KeyId, ReqId, SetId};
 use super::amounts::{Amounts, Names, nanos};
 use super::bits::Bits;
-use super::intern::NONE;
+use super::intern::{Id, NONE, id};
+use super::stock::{Order, Row, Sale, Stock};
 
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    /// Kept, so that the list is known again by its address.
-    pub(crate) types: Arc<Vec<InstanceType>>,
-    /// Positions in `types`, by name.
-    pub(crate) by_name: Vec<usize>,
-    pub(crate) rows: Vec<Row>,
-    /// Rows of each type, by its place in `by_name`.
-    rows_of: Vec<std::ops::Range<usize>>,
+    stock: Arc<Stock>,
     /// Some type has several rows.
     several: bool,
     kinds: Vec<Kind>,
@@ -34,28 +30,26 @@ pub(crate) struct Catalogue {
     set_masks: Vec<Option<Bits>>,
     masks: Vec<Option<Masks>>,
     fits: Vec<(Resources, Arc<Vec<Column>>)>,
+    /// By price, for each combination of kinds of offerings that is asked for.
+    orders: Vec<Arc<Order>>,
+    /// By set of requirements: which of them.
+    order_of: Vec<Id>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Row {
-    /// A place in `by_name`.
-    pub(crate) of: usize,
-    pub(crate) allocatable: Amounts,
-    sales: Vec<Sale>,
-}
+impl std::ops::Deref for Catalogue {
+    type Target = Stock;
 
-/// An available offering of a row.
-#[derive(Debug)]
-struct Sale {
-    kind: usize,
-    price: Price,
-    launchable: bool,
+    fn deref(&self) -> &Stock {
+        &self.stock
+    }
 }
 
 /// Available offerings that ask for the same, and the rows that have one.
 #[derive(Debug)]
 struct Kind {
     req: ReqId,
+    /// One of them.
+    requirements: Requirements,
     capacity_type: Option<String>,
     /// Bought from a reservation.
     reserved: bool,
@@ -84,110 +78,43 @@ impl Catalogue {
     pub(crate) fn new(types: &Arc<Vec<InstanceType>>, algebra: &mut Algebra, names: &mut Names) -> Self {
         let mut by_name: Vec<usize> = (0..types.len()).collect();
         by_name.sort_by(|a, b| types[*a].name.cmp(&types[*b].name));
-        let mut catalogue = Self {
-            types: types.clone(),
-            by_name,
-            rows: Vec::new(),
-            rows_of: Vec::new(),
-            several: false,
+        let mut making = Making {
+            stock: Stock { rows: Vec::with_capacity(types.len()), types: types.clone(), by_name, ..Stock::default() },
             kinds: Vec::new(),
             reserved: Bits::default(),
+        };
+        (0..types.len()).for_each(|of| making.add_rows(of, algebra, names));
+        let Making { mut stock, kinds, reserved } = making;
+        stock.capacity_types = kinds.iter().map(|kind| kind.capacity_type.clone()).collect();
+        Self {
+            several: stock.rows_of.iter().any(|rows| rows.len() > 1),
+            stock: Arc::new(stock),
+            kinds,
+            reserved,
             columns: BTreeMap::new(),
             set_masks: Vec::new(),
             masks: Vec::new(),
             fits: Vec::new(),
-        };
-        for of in 0..types.len() {
-            catalogue.add_rows(of, algebra, names);
+            orders: Vec::new(),
+            order_of: Vec::new(),
         }
-        catalogue
     }
 
-    fn add_rows(&mut self, of: usize, algebra: &mut Algebra, names: &mut Names) {
-        let types = self.types.clone();
-        let known = &types[self.by_name[of]];
-        let start = self.rows.len();
-        let plain =
-            known.offerings.iter().all(|one| one.overrides.capacity.is_empty() && one.overrides.overhead.is_empty());
-        if plain {
-            if known.offerings.iter().any(|offering| offering.available) {
-                self.rows.push(Row { of, allocatable: allocatable(known, names), sales: Vec::new() });
-                for offering in known.offerings.iter().filter(|offering| offering.available) {
-                    self.add_offering(offering, start, algebra);
-                }
+    /// Rows by what they cost under the requirements.
+    pub(crate) fn order(&mut self, req: ReqId, algebra: &Algebra) -> &Arc<Order> {
+        let at = req as usize;
+        if self.order_of.len() <= at {
+            self.order_of.resize(algebra.req_count().max(at + 1), NONE);
+        }
+        if self.order_of[at] == NONE {
+            let offered: Vec<bool> = self.kinds.iter().map(|kind| algebra.offers(req, kind.req)).collect();
+            let known = self.orders.iter().position(|order| order.offered == offered);
+            if known.is_none() {
+                self.orders.push(Arc::new(Order::new(&self.stock, offered)));
             }
-        } else {
-            for group in known.allocatable_groups().into_iter().filter(|group| !group.offerings.is_empty()) {
-                let row = self.rows.len();
-                self.rows.push(Row { of, allocatable: names.amounts(&group.allocatable), sales: Vec::new() });
-                for offering in group.offerings {
-                    self.add_offering(offering, row, algebra);
-                }
-            }
+            self.order_of[at] = id(known.unwrap_or(self.orders.len() - 1));
         }
-        self.several |= self.rows.len() > start + 1;
-        self.rows_of.push(start..self.rows.len());
-    }
-
-    fn add_offering(&mut self, offering: &karpenter_model::instance_type::Offering, row: usize, algebra: &mut Algebra) {
-        let req = algebra.intern(&offering.requirements).req;
-        let known = self.kinds.iter().position(|kind| kind.req == req);
-        let kind = known.unwrap_or(self.kinds.len());
-        if known.is_none() {
-            let capacity_type = offering.capacity_type().map(ToOwned::to_owned);
-            let reserved = offering.reservation(algebra.rules()).is_some();
-            self.kinds.push(Kind { req, capacity_type, reserved, rows: Bits::default() });
-        }
-        if self.kinds[kind].reserved {
-            self.reserved.set(row);
-        }
-        self.kinds[kind].rows.set(row);
-        self.rows[row].sales.push(Sale { kind, price: offering.price, launchable: offering.is_launchable() });
-    }
-
-    pub(crate) fn known(&self, row: usize) -> &InstanceType {
-        &self.types[self.by_name[self.rows[row].of]]
-    }
-
-    /// The types of these rows, by name.
-    pub(crate) fn types_of<'a>(&'a self, rows: &'a [u64]) -> impl Iterator<Item = &'a InstanceType> + Clone + 'a {
-        let mut last = usize::MAX;
-        let all = (0..self.rows.len()).filter(|row| super::bits::has(rows, *row));
-        let firsts: Vec<usize> = all
-            .filter(|row| {
-                let of = self.rows[*row].of;
-                std::mem::replace(&mut last, of) != of
-            })
-            .collect();
-        firsts.into_iter().map(|row| self.known(row))
-    }
-
-    /// The types of these rows that cost least under the requirements first, ties by name; with what each costs and the
-    /// capacity types they can be had in (SCH-117).
-    pub(crate) fn priced(&self, rows: &[u64], req: ReqId, most: usize, algebra: &Algebra) -> Priced<'_> {
-        let offered: Vec<bool> = self.kinds.iter().map(|kind| algebra.offers(req, kind.req)).collect();
-        let sold = |row: usize| self.rows[row].sales.iter().filter(|sale| sale.launchable && offered[sale.kind]);
-        let mut types: Vec<(Price, usize)> = Vec::new();
-        for row in super::bits::ones(rows) {
-            let of = self.rows[row].of;
-            let price = sold(row).map(|sale| sale.price).min().unwrap_or(Price::MAX);
-            match types.last_mut().filter(|(_, last)| *last == of) {
-                Some((known, _)) => *known = price.min(*known),
-                None => types.push((price, of)),
-            }
-        }
-        // Rows follow names, and so do places of types.
-        types.sort_by_key(|(price, of)| (*price, *of));
-        types.truncate(most);
-        let mut kinds = vec![false; self.kinds.len()];
-        for (_, of) in &types {
-            self.rows_of[*of].clone().flat_map(&sold).for_each(|sale| kinds[sale.kind] = true);
-        }
-        let had = self.kinds.iter().zip(kinds).filter(|(_, had)| *had);
-        Priced {
-            capacity_types: had.filter_map(|(kind, _)| kind.capacity_type.as_deref()).collect(),
-            types: types.into_iter().map(|(price, of)| (price, &self.types[self.by_name[of]])).collect(),
-        }
+        &self.orders[self.order_of[at] as usize]
     }
 
     /// A type stays with all its rows, or goes.
@@ -195,7 +122,7 @@ impl Catalogue {
         if !self.several {
             return;
         }
-        for range in &self.rows_of {
+        for range in &self.stock.rows_of {
             if range.clone().any(|row| super::bits::has(rows, row)) {
                 range.clone().for_each(|row| rows[row / 64] |= 1 << (row % 64));
             }
@@ -302,12 +229,6 @@ impl Catalogue {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Priced<'a> {
-    pub(crate) types: Vec<(Price, &'a InstanceType)>,
-    pub(crate) capacity_types: Vec<&'a str>,
-}
-
 impl Column {
     fn new(sorted: &[(i128, usize)], words: usize, full: bool) -> Self {
         let mut values: Vec<i128> = sorted.iter().map(|(value, _)| *value).collect();
@@ -373,4 +294,69 @@ fn allocatable(known: &InstanceType, names: &mut Names) -> Amounts {
         *memory = (*memory - huge).max(Quantity::ZERO);
     }
     amounts
+}
+
+/// A catalogue being read.
+struct Making {
+    stock: Stock,
+    kinds: Vec<Kind>,
+    reserved: Bits,
+}
+
+impl Making {
+    fn add_rows(&mut self, of: usize, algebra: &mut Algebra, names: &mut Names) {
+        let types = self.stock.types.clone();
+        let known = &types[self.stock.by_name[of]];
+        let start = self.stock.rows.len();
+        let plain =
+            known.offerings.iter().all(|one| one.overrides.capacity.is_empty() && one.overrides.overhead.is_empty());
+        if plain {
+            if known.offerings.iter().any(|offering| offering.available) {
+                let sales = Vec::with_capacity(known.offerings.len());
+                self.stock.rows.push(Row { of, allocatable: allocatable(known, names), sales });
+                for offering in known.offerings.iter().filter(|offering| offering.available) {
+                    self.add_offering(offering, start, algebra);
+                }
+            }
+        } else {
+            for group in known.allocatable_groups().into_iter().filter(|group| !group.offerings.is_empty()) {
+                let row = self.stock.rows.len();
+                self.stock.rows.push(Row { of, allocatable: names.amounts(&group.allocatable), sales: Vec::new() });
+                for offering in group.offerings {
+                    self.add_offering(offering, row, algebra);
+                }
+            }
+        }
+        self.stock.rows_of.push(start..self.stock.rows.len());
+    }
+
+    fn add_offering(&mut self, offering: &Offering, row: usize, algebra: &mut Algebra) {
+        let kind = self.kind(offering, row, algebra);
+        if self.kinds[kind].reserved {
+            self.reserved.set(row);
+        }
+        self.kinds[kind].rows.set(row);
+        self.stock.rows[row].sales.push(Sale { kind, price: offering.price, launchable: offering.is_launchable() });
+    }
+
+    fn kind(&mut self, offering: &Offering, row: usize, algebra: &mut Algebra) -> usize {
+        // Types list the same offerings in the same order, as a rule.
+        let turn = self.stock.rows[row].sales.len();
+        let likely = row.checked_sub(1).and_then(|before| self.stock.rows[before].sales.get(turn));
+        if let Some(likely) = likely.filter(|likely| self.kinds[likely.kind].requirements == offering.requirements) {
+            return likely.kind;
+        }
+        let req = algebra.intern(&offering.requirements).req;
+        if let Some(known) = self.kinds.iter().position(|kind| kind.req == req) {
+            return known;
+        }
+        self.kinds.push(Kind {
+            req,
+            requirements: offering.requirements.clone(),
+            capacity_type: offering.capacity_type().map(ToOwned::to_owned),
+            reserved: offering.reservation(algebra.rules()).is_some(),
+            rows: Bits::default(),
+        });
+        self.kinds.len() - 1
+    }
 }

@@ -180,7 +180,7 @@ impl Pass<'_> {
         self.note(|pass| Change::Claim { at, before: pass.claims[at].clone() });
         let pool = self.claims[at].pool;
         let sign = self.sign(pool, addition.req);
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         let claim = &mut self.claims[at];
         if !claim.held.is_empty() || !addition.held.is_empty() {
             self.reservations.hold(&placeholder(at), &claim.held, &addition.held);

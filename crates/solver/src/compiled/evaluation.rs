@@ -130,7 +130,7 @@ impl Evaluation<'_> {
 
     /// Types that can attach the pod's volumes beside those that are there (V15-102).
     fn keep_attachable(&mut self, trial: Trial, host: &Host<'_>) {
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         if pod.scheduling.volumes.claims.is_empty() {
             return;
         }
@@ -145,13 +145,13 @@ impl Evaluation<'_> {
     }
 
     fn keep_free_ports(&mut self, trial: Trial, host: &Host<'_>) {
-        let pending = &self.compiled.pods.pending;
-        let wanted = &pending[trial.pod].pod.scheduling.host_ports;
+        let pending = &self.compiled.pods.all;
+        let wanted = &pending[trial.pod].scheduling.host_ports;
         if wanted.is_empty() {
             return;
         }
         let taken = |port: &karpenter_model::scheduling::HostPort| {
-            let others = host.ports.iter().flat_map(|other| &pending[*other as usize].pod.scheduling.host_ports);
+            let others = host.ports.iter().flat_map(|other| &pending[*other as usize].scheduling.host_ports);
             others.into_iter().any(|other| other.conflicts(port))
         };
         if wanted.iter().any(taken) {

@@ -62,7 +62,7 @@ impl Pass<'_> {
             return Refusal::Requirements(conflicts);
         }
         requirements.add_all(&asked);
-        let pod = self.compiled.pods.pending[trial.pod].pod.clone();
+        let pod = self.compiled.pods.all[trial.pod].clone();
         let mut refusal = Refusal::NoInstanceType;
         for alternative in volume_alternatives(&pod) {
             let conflicts = requirements.incompatibilities(alternative, lenient);
@@ -93,7 +93,7 @@ impl Pass<'_> {
     fn attachable(&self, trial: Trial, at: usize) -> Result<Vec<u64>, Refusal> {
         let pool = &self.compiled.pools[at];
         let catalogue = &self.compiled.catalogues[pool.catalogue];
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         let mut rows = self.pools[at].rows.words().to_vec();
         let mut overs = Vec::new();
         for (row, known) in self.in_parts(pool, &rows.clone()) {
@@ -152,7 +152,7 @@ impl Pass<'_> {
         let pool = &self.compiled.pools[at];
         let catalogue = &self.compiled.catalogues[pool.catalogue];
         let rules = self.compiled.algebra.rules();
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         let wanted = &pod.scheduling.host_ports;
         let mut misses = Misses::new(requirements);
         let mut left = bits::Bits::new(catalogue.rows.len());

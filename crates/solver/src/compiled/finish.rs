@@ -8,13 +8,15 @@ use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::Resources;
 
 use super::Compiled;
-use super::algebra::ReqId;
+use super::algebra::{Algebra, ReqId};
 use super::claims::Claim;
 use super::group::Site;
-use super::intern::{Id, Index, hash_of, id};
+use super::intern::{Index, hash_of, id};
 use super::pass::Pass;
+use crate::late::Late;
 use crate::min_values;
 use crate::options::{MinValuesPolicy, Options};
+use crate::places::{Placed, PodList};
 use crate::plan::{Placement, Plan, PlannedClaim, Unplaced};
 
 /// So many offers are remembered before starting anew: more than a pass of a hundred thousand pods needs.
@@ -24,8 +26,8 @@ const MAX_OFFERS: usize = 10_000;
 #[derive(Debug)]
 struct Offer {
     key: Key,
-    requirements: Arc<Requirements>,
-    instance_types: Arc<Vec<String>>,
+    requirements: Late<Requirements>,
+    instance_types: Late<Vec<String>>,
     price: Price,
     /// The types that may be named offer as many values as they should.
     enough: bool,
@@ -35,7 +37,7 @@ struct Offer {
 struct Key {
     catalogue: usize,
     req: ReqId,
-    rows: Vec<u64>,
+    rows: Arc<[u64]>,
     held: Vec<String>,
     most: usize,
     strict: bool,
@@ -46,6 +48,8 @@ struct Key {
 pub(crate) struct Offers {
     index: Index,
     all: Vec<Offer>,
+    /// By set of requirements: the same written out, without what only a pass pretends.
+    written: Vec<Option<Arc<Requirements>>>,
 }
 
 impl Offers {
@@ -56,7 +60,7 @@ impl Offers {
         let key = Key {
             catalogue: compiled.pools[claim.pool].catalogue,
             req: claim.req,
-            rows: claim.rows.clone(),
+            rows: claim.rows.as_slice().into(),
             held: claim.held.iter().cloned().collect(),
             most: options.max_instance_types,
             strict: options.min_values == MinValuesPolicy::Strict,
@@ -66,10 +70,62 @@ impl Offers {
         let at = known.map_or(self.all.len(), |at| at as usize);
         if known.is_none() {
             self.index.insert(hash, id(at));
-            self.all.push(offer(key, compiled));
+            let offer = self.offer(key, compiled);
+            self.all.push(offer);
         }
         &self.all[at]
     }
+
+    fn offer(&mut self, key: Key, compiled: &mut Compiled) -> Offer {
+        let Compiled { algebra, catalogues, .. } = compiled;
+        let reservation = algebra.rules().reservation_key().filter(|_| !key.held.is_empty()).map(ToOwned::to_owned);
+        let (req, written) = match reservation {
+            None => (key.req, self.written(key.req, algebra)),
+            Some(reservation) => {
+                // A claim that holds reservations is launched from one of them (SCH-115).
+                let mut requirements = algebra.requirements(key.req);
+                requirements.replace(Requirement::any_of(labels::CAPACITY_TYPE, [labels::CAPACITY_TYPE_RESERVED]));
+                requirements.add(Requirement::any_of(&reservation, key.held.iter().cloned()));
+                (algebra.intern(&requirements).req, Arc::new(real(requirements)))
+            }
+        };
+        let order = catalogues[key.catalogue].order(req, algebra).clone();
+        let most = key.most;
+        let enough = !key.strict || !algebra.has_min_values(req) || {
+            let types = order.types(&key.rows, most);
+            min_values::unmet(&algebra.requirements(req), &types.iter().map(|(_, known)| *known)).is_empty()
+        };
+        let price = order.cheapest(&key.rows);
+        let (named, rows) = (order.clone(), key.rows.clone());
+        let instance_types = Late::new(move || named.named(&rows, most).0);
+        let rows = key.rows.clone();
+        let requirements = Late::new(move || {
+            let mut requirements = Requirements::clone(&written);
+            let (instance_types, capacity_types) = order.named(&rows, most);
+            requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, instance_types));
+            if !capacity_types.is_empty() {
+                requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, capacity_types));
+            }
+            requirements
+        });
+        Offer { key, requirements, instance_types, price, enough }
+    }
+
+    fn written(&mut self, req: ReqId, algebra: &Algebra) -> Arc<Requirements> {
+        let at = req as usize;
+        if self.written.len() <= at {
+            self.written.resize(at + 1, None);
+        }
+        self.written[at].get_or_insert_with(|| Arc::new(real(algebra.requirements(req)))).clone()
+    }
+}
+
+/// Without what only a pass pretends.
+fn real(mut requirements: Requirements) -> Requirements {
+    for pretended in [labels::REGISTERED, labels::INITIALIZED] {
+        requirements.remove(pretended);
+    }
+    requirements
 }
 
 impl Pass<'_> {
@@ -82,10 +138,10 @@ impl Pass<'_> {
         for claim in &self.claims {
             let offer = offers.of(claim, self.compiled, &self.options);
             let pool = &self.compiled.pools[claim.pool].view;
-            let pending = &self.compiled.pods.pending;
-            let pods = claim.pods.iter().map(|pod| pending[*pod as usize].pod.id.clone());
+            let all = &self.compiled.pods.all;
             if !offer.enough {
                 // Cut to the allowed number of types the claim no longer offers enough values.
+                let pods = claim.pods.iter().map(|pod| all[*pod as usize].id.clone());
                 plan.unplaced.extend(pods.map(|pod| Unplaced::truncated(pod, &pool.name)));
                 numbers.push(None);
                 continue;
@@ -98,7 +154,7 @@ impl Pass<'_> {
                 requirements: offer.requirements.clone(),
                 instance_types: offer.instance_types.clone(),
                 requests,
-                pods: pods.collect(),
+                pods: PodList::new(all, claim.pods.clone()),
                 price: offer.price,
                 min_values_relaxed: claim.min_values_relaxed,
             });
@@ -110,55 +166,24 @@ impl Pass<'_> {
 
     /// Who has a place, who has none, and who was not tried. `numbers`: of claims in the plan.
     fn list_pods(&self, numbers: &[Option<usize>], plan: &mut Plan) {
-        let pending = &self.compiled.pods.pending;
+        let all = &self.compiled.pods.all;
         let place = |site: &Site| match site {
             Site::Node(slot) => Some(Placement::Existing(self.compiled.nodes[self.slots[*slot].node].name.clone())),
             Site::Claim(at) => numbers[*at].map(Placement::New),
         };
-        let placed = pending.iter().zip(&self.placed);
-        plan.placed = placed.filter_map(|(pod, site)| Some((pod.pod.id.clone(), place(site.as_ref()?)?))).collect();
-        for ((pod, refused), placed) in pending.iter().zip(&self.refused).zip(&self.placed) {
+        let placed = self.placed.iter().enumerate();
+        let placed = placed.filter_map(|(at, site)| Some((id(at), place(site.as_ref()?)?))).collect();
+        plan.placed = Placed::new(all, placed);
+        for ((pod, refused), placed) in all.iter().zip(&self.refused).zip(&self.placed) {
             match (refused, placed) {
                 (Some(reasons), _) => {
-                    plan.unplaced.push(Unplaced { pod: pod.pod.id.clone(), reasons: reasons.as_ref().clone() });
+                    plan.unplaced.push(Unplaced { pod: pod.id.clone(), reasons: reasons.as_ref().clone() });
                 }
-                (None, None) => plan.untried.push(pod.pod.id.clone()),
+                (None, None) => plan.untried.push(pod.id.clone()),
                 (None, Some(_)) => {}
             }
         }
         plan.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
-    }
-}
-
-fn offer(key: Key, compiled: &mut Compiled) -> Offer {
-    let Compiled { algebra, catalogues, .. } = compiled;
-    let catalogue = &catalogues[key.catalogue];
-    let mut requirements = algebra.requirements(key.req);
-    let mut req: Id = key.req;
-    // A claim that holds reservations is launched from one of them (SCH-115).
-    let reservation = algebra.rules().reservation_key().filter(|_| !key.held.is_empty()).map(ToOwned::to_owned);
-    if let Some(reservation) = reservation {
-        requirements.replace(Requirement::any_of(labels::CAPACITY_TYPE, [labels::CAPACITY_TYPE_RESERVED]));
-        requirements.add(Requirement::any_of(&reservation, key.held.iter().cloned()));
-        req = algebra.intern(&requirements).req;
-    }
-    let priced = catalogue.priced(&key.rows, req, key.most, algebra);
-    let known = priced.types.iter().map(|(_, known)| *known);
-    let enough = !key.strict || !algebra.has_min_values(req) || min_values::unmet(&requirements, &known).is_empty();
-    let instance_types: Vec<String> = known.map(|known| known.name.clone()).collect();
-    for pretended in [labels::REGISTERED, labels::INITIALIZED] {
-        requirements.remove(pretended);
-    }
-    requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, &instance_types));
-    if !priced.capacity_types.is_empty() {
-        requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, priced.capacity_types));
-    }
-    Offer {
-        key,
-        requirements: Arc::new(requirements),
-        instance_types: Arc::new(instance_types),
-        price: priced.types.first().map_or(Price::MAX, |(price, _)| *price),
-        enough,
     }
 }
 

@@ -31,7 +31,7 @@ impl<'a> Engine<'a> for Pass<'_> {
 impl Pass<'_> {
     /// The pod with all its wishes, if it waits.
     fn trial_of(&mut self, pod: &PodView) -> Option<Trial> {
-        let at = self.compiled.pods.pending.binary_search_by(|known| known.pod.id.cmp(&pod.id)).ok()?;
+        let at = self.compiled.pods.all.binary_search_by(|known| known.id.cmp(&pod.id)).ok()?;
         self.trial(at)
     }
 

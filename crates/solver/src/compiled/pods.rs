@@ -15,6 +15,7 @@ use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
 use super::amounts::{Amounts, Names};
 use super::intern::{Id, Index, Mix, NONE, id};
+use crate::places::AllPods;
 
 pub(crate) type ShapeId = Id;
 pub(crate) type KindId = Id;
@@ -61,14 +62,15 @@ pub(crate) struct Pods {
     /// Labels that selectors read.
     read: BTreeSet<String>,
     /// Pending pods, by namespace and name.
+    pub(crate) all: AllPods,
+    /// What each of them is.
     pub(crate) pending: Vec<Pending>,
     /// How many pods were looked at, ever.
     pub(crate) compiled: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    pub(crate) pod: Arc<PodView>,
     shape: ShapeId,
     kind: KindId,
     pub(crate) class: ClassId,
@@ -80,26 +82,33 @@ impl Pods {
     pub(crate) fn update(&mut self, snapshot: &Snapshot, names: &mut Names) {
         let going: BTreeSet<&str> =
             snapshot.nodes.iter().filter(|node| node.is_going()).map(ExistingNode::name).collect();
-        let mut old = std::mem::take(&mut self.pending).into_iter().peekable();
+        let old = std::mem::take(&mut self.all);
+        let known = std::mem::take(&mut self.pending);
+        let mut at = 0;
+        let mut all = Vec::with_capacity(snapshot.pending.len());
         let mut pending = Vec::with_capacity(snapshot.pending.len());
         let reads = self.read.len();
         for (name, pod) in &snapshot.pending {
-            while old.next_if(|known| known.pod.id < *name).is_some() {}
-            let known = old.next_if(|known| Arc::ptr_eq(&known.pod, pod));
-            let same = known.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely(pod, &going));
+            let is_known = |at: usize| old.get(at).is_some_and(|known| Arc::ptr_eq(known, pod));
+            while !is_known(at) && old.get(at).is_some_and(|known| known.id < *name) {
+                at += 1;
+            }
+            let moves_freely = moves_freely(pod, &going);
+            let same = is_known(at).then(|| known[at]);
+            let same = same.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely);
+            all.push(pod.clone());
             pending.push(same.unwrap_or_else(|| {
                 self.compiled += 1;
-                let shape = self.shape(pod, names);
-                let kind = self.kind(pod, moves_freely(pod, &going));
-                Pending { pod: pod.clone(), shape, kind, class: NONE }
+                Pending { shape: self.shape(pod, names), kind: self.kind(pod, moves_freely), class: NONE }
             }));
         }
         self.read_selectors_of_bound(snapshot);
-        let all = self.read.len() != reads;
-        for pod in pending.iter_mut().filter(|pod| all || pod.class == NONE) {
-            let badge = self.badge(&pod.pod);
-            pod.class = self.class(Class { shape: pod.shape, kind: pod.kind, badge });
+        let everybody = self.read.len() != reads;
+        for (pod, one) in all.iter().zip(&mut pending).filter(|(_, one)| everybody || one.class == NONE) {
+            let badge = self.badge(pod);
+            one.class = self.class(Class { shape: one.shape, kind: one.kind, badge });
         }
+        self.all = Arc::new(all);
         self.pending = pending;
     }
 
@@ -223,14 +232,13 @@ impl Pods {
         distinct.dedup();
         let rank = |size| id(distinct.partition_point(|larger| *larger > size));
         let ranks: Vec<Id> = sizes.into_iter().map(rank).collect();
-        let key = |(at, one): (usize, &Pending)| {
-            let created = one.pod.created_at;
-            (ranks[one.shape as usize], created, start_of(&one.pod.uid), id(at))
+        let key = |(at, (one, pod)): (usize, (&Pending, &Arc<PodView>))| {
+            (ranks[one.shape as usize], pod.created_at, start_of(&pod.uid), id(at))
         };
-        let mut order: Vec<_> = self.pending.iter().enumerate().map(key).collect();
+        let mut order: Vec<_> = self.pending.iter().zip(&*self.all).enumerate().map(key).collect();
         order.sort_unstable_by(|a, b| {
             (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then_with(|| {
-                let uid = |at: Id| &self.pending[at as usize].pod.uid;
+                let uid = |at: Id| &self.all[at as usize].uid;
                 // Positions follow namespace and name.
                 (uid(a.3), a.3).cmp(&(uid(b.3), b.3))
             })

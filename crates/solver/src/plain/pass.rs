@@ -1,6 +1,7 @@
 //! One pass over the pending pods, in the specified order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodId, PodPhase, PodView};
@@ -9,6 +10,7 @@ use karpenter_model::resources::{CPU, MEMORY};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
 use crate::options::Options;
+use crate::places::{AllPods, Placed};
 use crate::plain::claim::{OpenClaim, Rules};
 use crate::plain::node::NodeSlot;
 use crate::plain::relax::Trial;
@@ -175,12 +177,15 @@ impl<'a> Pass<'a> {
     }
 
     pub(crate) fn finish(self, snapshot: &Snapshot) -> Plan {
-        let mut plan = Plan { placed: self.placed, ..Plan::default() };
+        let all: AllPods = Arc::new(snapshot.pending.values().cloned().collect());
+        let at = |pod: &PodId| all.binary_search_by(|known| known.id.cmp(pod)).ok().and_then(|at| at.try_into().ok());
+        let places = self.placed.into_iter().filter_map(|(pod, place)| Some((at(&pod)?, place))).collect();
+        let mut plan = Plan { placed: Placed::new(&all, places), ..Plan::default() };
         let mut numbers = BTreeMap::new();
         let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
         for (old, claim) in self.claims.into_iter().enumerate() {
             let pool = claim.pool.name.clone();
-            match claim.finish(rules) {
+            match claim.finish(rules, &all) {
                 Ok(planned) => {
                     numbers.insert(old, plan.claims.len());
                     plan.claims.push(planned);

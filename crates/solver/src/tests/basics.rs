@@ -6,7 +6,7 @@ use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::PodView;
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
@@ -96,7 +96,7 @@ fn existing(name: &str, cpus: i64) -> ExistingNode {
 /// One line per new node (types, pods), then where the rest went and why some went nowhere.
 fn check(snapshot: &Snapshot) -> String {
     let plan = plan(snapshot, &LabelRules::core(), &Options::default());
-    let names = |pods: &[PodId]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(",");
+    let names = |pods: &PodList| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(",");
     let mut lines: Vec<String> = plan
         .claims
         .iter()

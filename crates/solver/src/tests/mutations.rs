@@ -108,7 +108,7 @@ fn plans_that_were_tampered_with() {
         ("nodes", pool_with(|pool| pool.limits = resources("nodes=0")), vec![Rule::Limits]),
         (
             "unknown type",
-            claim_with(|claim| Arc::make_mut(&mut claim.instance_types).push("?".into())),
+            claim_with(|claim| claim.instance_types.change(|names| names.push("?".into()))),
             vec![Rule::InstanceTypes],
         ),
         (
@@ -116,7 +116,7 @@ fn plans_that_were_tampered_with() {
             claim_with(|claim| {
                 let mut zone = Requirement::any_of("topology.kubernetes.io/zone", ["z1", "z2"]);
                 zone.set_min_values(Some(3));
-                Arc::make_mut(&mut claim.requirements).replace(zone);
+                claim.requirements.change(|requirements| requirements.replace(zone));
             }),
             vec![Rule::MinValues],
         ),
@@ -134,7 +134,7 @@ fn plans_that_were_tampered_with() {
     let held_twice = |_: &mut Snapshot, plan: &mut Plan| {
         assert!(plan.claims[0].requirements.has_key(RESERVATION));
         let copy = plan.claims[0].clone();
-        plan.claims.push(crate::PlannedClaim { pods: vec![], ..copy });
+        plan.claims.push(crate::PlannedClaim { pods: crate::PodList::default(), ..copy });
     };
     assert_eq!(after(&reserved, held_twice), [Rule::Reservations]);
 }
@@ -169,7 +169,7 @@ fn figures_that_were_tampered_with() {
             ),
             (
                 "order",
-                after_best(&cluster, |plan| Arc::make_mut(&mut plan.claims[0].instance_types).reverse()),
+                after_best(&cluster, |plan| plan.claims[0].instance_types.change(|names| names.reverse())),
                 vec![Rule::Price],
             ),
             ("bound", after_best(&cluster, |plan| bound(plan, |bound| bound.per_hour *= 1.01)), vec![Rule::Bound]),

@@ -9,11 +9,12 @@ use karpenter_model::resources::Resources;
 use super::{OpenClaim, Rules};
 use crate::min_values;
 use crate::options::MinValuesPolicy;
+use crate::places::{AllPods, PodList};
 use crate::plan::PlannedClaim;
 
 impl OpenClaim<'_> {
     /// SCH-116, SCH-117, SCH-221; the pods without a node when the types kept do not meet the minimums.
-    pub(crate) fn finish(mut self, rules: Rules<'_>) -> Result<PlannedClaim, Vec<PodId>> {
+    pub(crate) fn finish(mut self, rules: Rules<'_>, all: &AllPods) -> Result<PlannedClaim, Vec<PodId>> {
         self.requirements.remove(labels::HOSTNAME);
         self.take_reserved(rules.labels);
         self.requests.add(&self.least_overhead());
@@ -40,12 +41,14 @@ impl OpenClaim<'_> {
         if !capacity_types.is_empty() {
             narrowed.add(Requirement::any_of(labels::CAPACITY_TYPE, capacity_types));
         }
+        let pods =
+            self.pods.iter().filter_map(|pod| all.binary_search_by(|known| known.id.cmp(pod)).ok()?.try_into().ok());
         Ok(PlannedClaim {
             pool: self.pool.clone(),
             requirements: narrowed.into(),
             instance_types: instance_types.into(),
             requests: self.requests,
-            pods: self.pods,
+            pods: PodList::new(all, pods.collect()),
             price,
             min_values_relaxed: self.min_values_relaxed,
         })
