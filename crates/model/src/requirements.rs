@@ -1,12 +1,13 @@
 //! The algebra of label requirements: what values a key may have, and whether two sides can meet.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::labels::{self, LabelRules};
 
 mod compatibility;
+mod values;
 pub use compatibility::{Incompatibility, Undefined};
+use values::Values;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
@@ -68,7 +69,7 @@ pub struct RequirementEntry {
 pub struct Requirement {
     key: String,
     complement: bool,
-    values: BTreeSet<String>,
+    values: Values,
     at_least: Option<i64>,
     at_most: Option<i64>,
     min_values: Option<u32>,
@@ -92,7 +93,7 @@ impl Requirement {
         let mut requirement = Self {
             key: rules.normalized(key).to_owned(),
             complement: true,
-            values: BTreeSet::new(),
+            values: Values::default(),
             at_least: None,
             at_most: None,
             min_values,
@@ -122,7 +123,7 @@ impl Requirement {
         Self {
             key: key.to_owned(),
             complement: true,
-            values: BTreeSet::new(),
+            values: Values::default(),
             at_least: None,
             at_most: None,
             min_values: None,
@@ -151,7 +152,7 @@ impl Requirement {
 
     /// The listed values: the allowed ones of `In`, the excluded ones of `NotIn`.
     pub fn values(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(String::as_str)
+        self.values.iter()
     }
 
     /// Derived from the representation (SCH-33); bounds do not show in it.
@@ -194,14 +195,14 @@ impl Requirement {
 
     /// The only value that is allowed, when there is just one.
     pub fn single_value(&self) -> Option<&str> {
-        if self.complement || self.values.len() != 1 { None } else { self.values.first().map(String::as_str) }
+        if self.complement || self.values.len() != 1 { None } else { self.values.iter().next() }
     }
 
     /// Some allowed value (SCH-36): the smallest listed one, or the smallest number that is not excluded.
     /// The empty string when nothing is allowed.
     pub fn any(&self) -> String {
         if !self.complement {
-            return self.values.first().cloned().unwrap_or_default();
+            return self.values.iter().next().unwrap_or_default().to_owned();
         }
         let low = self.at_least.unwrap_or(0).max(0);
         let high = self.at_most.unwrap_or(i64::MAX);
@@ -224,7 +225,7 @@ impl Requirement {
         let mut result = Self {
             key: self.key.clone(),
             complement: self.complement && other.complement,
-            values: BTreeSet::new(),
+            values: Values::default(),
             at_least,
             at_most,
             min_values: self.min_values.max(other.min_values),
@@ -235,13 +236,15 @@ impl Requirement {
             (result.complement, result.at_least, result.at_most) = (false, None, None);
             return result;
         }
-        let values: BTreeSet<String> = match (self.complement, other.complement) {
-            (true, true) => self.values.union(&other.values).cloned().collect(),
-            (true, false) => other.values.difference(&self.values).cloned().collect(),
-            (false, true) => self.values.difference(&other.values).cloned().collect(),
-            (false, false) => self.values.intersection(&other.values).cloned().collect(),
+        let (ours, theirs) = (&self.values, &other.values);
+        let mut values = match (self.complement, other.complement) {
+            (true, true) => ours.union(theirs),
+            (true, false) => theirs.filtered(|value| !ours.contains(value)),
+            (false, true) => ours.filtered(|value| !theirs.contains(value)),
+            (false, false) => ours.filtered(|value| theirs.contains(value)),
         };
-        result.values = values.into_iter().filter(|value| result.in_bounds(value)).collect();
+        values.retain(|value| result.in_bounds(value));
+        result.values = values;
         if !result.complement {
             (result.at_least, result.at_most) = (None, None);
         }
@@ -279,7 +282,11 @@ impl Requirement {
             .into_iter()
             .filter_map(|(operator, bound)| Some(entry(operator, vec![bound?.to_string()])))
             .collect();
-        if bounds.is_empty() { vec![entry(self.operator(), self.values.iter().cloned().collect())] } else { bounds }
+        if bounds.is_empty() {
+            vec![entry(self.operator(), self.values().map(ToOwned::to_owned).collect())]
+        } else {
+            bounds
+        }
     }
 }
 
@@ -311,7 +318,7 @@ impl fmt::Display for Requirement {
 
 /// Requirements by key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Requirements(BTreeMap<String, Requirement>);
+pub struct Requirements(Vec<Requirement>);
 
 impl Requirements {
     pub fn new() -> Self {
@@ -327,13 +334,15 @@ impl Requirements {
         set
     }
 
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|known| known.key.as_str().cmp(key))
+    }
+
     /// A key that is there already is narrowed (SCH-40).
     pub fn add(&mut self, requirement: Requirement) {
-        match self.0.get_mut(requirement.key()) {
-            Some(known) => *known = known.intersection(&requirement),
-            None => {
-                self.0.insert(requirement.key.clone(), requirement);
-            }
+        match self.position(requirement.key()) {
+            Ok(at) => self.0[at] = self.0[at].intersection(&requirement),
+            Err(at) => self.0.insert(at, requirement),
         }
     }
 
@@ -345,23 +354,28 @@ impl Requirements {
 
     /// Takes the place of what was required of the key before.
     pub fn replace(&mut self, requirement: Requirement) {
-        self.0.insert(requirement.key.clone(), requirement);
+        match self.position(requirement.key()) {
+            Ok(at) => self.0[at] = requirement,
+            Err(at) => self.0.insert(at, requirement),
+        }
     }
 
     pub fn remove(&mut self, key: &str) {
-        self.0.remove(key);
+        if let Ok(at) = self.position(key) {
+            self.0.remove(at);
+        }
     }
 
     pub fn get(&self, key: &str) -> Option<&Requirement> {
-        self.0.get(key)
+        self.position(key).ok().map(|at| &self.0[at])
     }
 
     pub fn has_key(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.position(key).is_ok()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Requirement> {
-        self.0.values()
+        self.0.iter()
     }
 
     pub fn is_empty(&self) -> bool {

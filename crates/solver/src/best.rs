@@ -82,7 +82,7 @@ fn improve(
         replay::replay(&reading, &candidate.packing, &mut pass, steps);
         pass.run_rest(should_stop);
         let plan = pass.finish();
-        let complete = plan.untried.is_empty() && placed.iter().all(|pod| plan.placed.contains_key(*pod));
+        let complete = plan.untried.is_empty() && placed.iter().all(|pod| plan.placed.contains_key(pod));
         if complete && plan.cost_per_hour() < best.cost_per_hour() {
             *best = Plan { part: candidate.part, ..plan };
         }

@@ -252,8 +252,9 @@ fn any_requirement() -> impl Strategy<Value = Requirement> {
         prop::collection::btree_set(value.clone(), 0..4).prop_map(|values| Requirement::any_of("key", values)),
         (prop::collection::btree_set(value, 0..4), prop::option::of(0_i64..10), prop::option::of(0_i64..10)).prop_map(
             |(values, at_least, at_most)| {
-                let base = Requirement { values, ..Requirement::exists("key") };
-                let bounded = Requirement { values: BTreeSet::new(), at_least, at_most, ..Requirement::exists("key") };
+                let base = Requirement { values: values.into_iter().collect(), ..Requirement::exists("key") };
+                let bounded =
+                    Requirement { values: Values::default(), at_least, at_most, ..Requirement::exists("key") };
                 base.intersection(&bounded)
             }
         ),

@@ -217,13 +217,17 @@ impl Catalogue {
     /// Columns of what is left beside the overhead of each row.
     pub(crate) fn columns_of<'a>(&self, resources: usize, overhead: impl Fn(usize) -> &'a Amounts) -> Vec<Column> {
         let whole = |row: &Row| !row.allocatable.iter().flatten().any(|amount| amount.is_negative());
-        let usable: Vec<usize> = (0..self.rows.len()).filter(|row| whole(&self.rows[*row])).collect();
+        let usable = self.rows.iter().filter(|row| whole(row)).count();
         let words = self.rows.len().div_ceil(64);
+        // A type that has more of one resource has more of the others, as a rule: what is sorted already stays so.
+        let mut sorted: Vec<(i128, usize)> =
+            (0..self.rows.len()).filter(|row| whole(&self.rows[*row])).map(|row| (0, row)).collect();
         let column = |at: usize| {
-            let left = |row: usize| nanos(&self.rows[row].allocatable, at) - nanos(overhead(row), at);
-            let mut sorted: Vec<(i128, usize)> = usable.iter().map(|row| (left(*row), *row)).collect();
-            sorted.sort_unstable();
-            Column::new(&sorted, words, usable.len() == self.rows.len())
+            for (left, row) in &mut sorted {
+                *left = nanos(&self.rows[*row].allocatable, at) - nanos(overhead(*row), at);
+            }
+            sorted.sort_by_key(|(left, _)| *left);
+            Column::new(&sorted, words, usable == self.rows.len())
         };
         (0..resources).map(column).collect()
     }

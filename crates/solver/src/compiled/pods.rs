@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use karpenter_model::pod::{PodPhase, PodView};
 use karpenter_model::resources::{CPU, MEMORY, Resources};
 use karpenter_model::scheduling::AffinityTerm;
@@ -14,7 +15,7 @@ use karpenter_model::selector::Selector;
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
 use super::amounts::{Amounts, Names};
-use super::intern::{Id, Index, Mix, NONE, id};
+use super::intern::{Id, Index, Mix, id};
 use crate::places::AllPods;
 
 pub(crate) type ShapeId = Id;
@@ -74,6 +75,27 @@ pub(crate) struct Pending {
     shape: ShapeId,
     kind: KindId,
     pub(crate) class: ClassId,
+    /// What decides the order of the queue after size; here, so that no pod has to be looked at twice.
+    created_at: Timestamp,
+    start_of_uid: u64,
+}
+
+/// What the pod before this one was: pods of one workload come one after the other, and share what is the same.
+#[derive(Debug, Default)]
+struct Last {
+    pod: Option<Arc<PodView>>,
+    shape: ShapeId,
+    kind: KindId,
+    badge: BadgeId,
+}
+
+impl Last {
+    /// They differ in nothing but what is different from pod to pod.
+    fn is_like(&self, pod: &PodView) -> bool {
+        self.pod
+            .as_ref()
+            .is_some_and(|last| Arc::ptr_eq(&last.class, &pod.class) && last.id.namespace == pod.id.namespace)
+    }
 }
 
 impl Pods {
@@ -88,6 +110,10 @@ impl Pods {
         let mut all = Vec::with_capacity(snapshot.pending.len());
         let mut pending = Vec::with_capacity(snapshot.pending.len());
         let reads = self.read.len();
+        self.read_selectors_of_bound(snapshot);
+        let mut last = Last::default();
+        // Badges of pods up to here were read when fewer labels were known to matter.
+        let mut stale = 0;
         for (name, pod) in &snapshot.pending {
             let is_known = |at: usize| old.get(at).is_some_and(|known| Arc::ptr_eq(known, pod));
             while !is_known(at) && old.get(at).is_some_and(|known| known.id < *name) {
@@ -96,20 +122,44 @@ impl Pods {
             let moves_freely = moves_freely(pod, &going);
             let same = is_known(at).then(|| known[at]);
             let same = same.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely);
-            all.push(pod.clone());
-            pending.push(same.unwrap_or_else(|| {
+            let one = same.unwrap_or_else(|| {
                 self.compiled += 1;
-                Pending { shape: self.shape(pod, names), kind: self.kind(pod, moves_freely), class: NONE }
-            }));
+                let read = self.read.len();
+                let one = self.look_at(pod, moves_freely, &mut last, names);
+                if self.read.len() != read {
+                    stale = pending.len();
+                }
+                one
+            });
+            all.push(pod.clone());
+            pending.push(one);
         }
-        self.read_selectors_of_bound(snapshot);
-        let everybody = self.read.len() != reads;
-        for (pod, one) in all.iter().zip(&mut pending).filter(|(_, one)| everybody || one.class == NONE) {
+        // Also those that are not new, if labels are read that were not.
+        let stale = if self.read.len() == reads { 0 } else { stale.max(usize::from(!known.is_empty()) * all.len()) };
+        for (pod, one) in all.iter().zip(&mut pending).take(stale) {
             let badge = self.badge(pod);
             one.class = self.class(Class { shape: one.shape, kind: one.kind, badge });
         }
         self.all = Arc::new(all);
         self.pending = pending;
+    }
+
+    fn look_at(&mut self, pod: &Arc<PodView>, moves_freely: bool, last: &mut Last, names: &mut Names) -> Pending {
+        let like = last.is_like(pod);
+        let shape = if like { last.shape } else { self.shape(pod, names) };
+        let same_kind = like && self.kinds[last.kind as usize].moves_freely == moves_freely;
+        let kind = if same_kind { last.kind } else { self.kind(pod, moves_freely) };
+        let badge = if like { last.badge } else { self.badge(pod) };
+        if !like {
+            *last = Last { pod: Some(pod.clone()), shape, kind, badge };
+        }
+        Pending {
+            shape,
+            kind,
+            class: self.class(Class { shape, kind, badge }),
+            created_at: pod.created_at,
+            start_of_uid: start_of(&pod.uid),
+        }
     }
 
     /// How many labels selectors read.
@@ -119,10 +169,8 @@ impl Pods {
 
     fn shape(&mut self, pod: &Arc<PodView>, names: &mut Names) -> ShapeId {
         let mut mix = Mix::default();
-        for (name, amount) in pod.requests.iter() {
-            name.hash(&mut mix);
-            amount.hash(&mut mix);
-        }
+        // Names seldom differ where amounts do not.
+        pod.requests.iter().for_each(|(_, amount)| amount.hash(&mut mix));
         let hash = mix.finish();
         if let Some(known) =
             self.shape_index.find(hash, |at| same_amounts(&self.shapes[at as usize].example.requests, &pod.requests))
@@ -179,29 +227,26 @@ impl Pods {
     }
 
     pub(crate) fn badge(&mut self, pod: &PodView) -> BadgeId {
+        let read = &self.read;
+        let labels: Vec<(&String, &String)> = match read.len() {
+            0 => Vec::new(),
+            _ => pod.labels.iter().filter(|(name, _)| read.contains(*name)).collect(),
+        };
         let mut mix = Mix::default();
         pod.id.namespace.hash(&mut mix);
-        let read = &self.read;
-        let labels = || pod.labels.iter().filter(|(name, _)| read.contains(*name));
-        for (name, value) in labels() {
-            name.hash(&mut mix);
-            value.hash(&mut mix);
-        }
+        labels.hash(&mut mix);
         let hash = mix.finish();
         let same = |known: &Badge| {
-            let same_pair = |((name, value), (other, label)): ((&String, &String), (&String, &String))| {
-                name == other && value == label
-            };
             known.namespace == pod.id.namespace
-                && known.labels.len() == labels().count()
-                && labels().zip(&known.labels).all(same_pair)
+                && known.labels.len() == labels.len()
+                && known.labels.iter().eq(labels.iter().copied())
         };
         if let Some(known) = self.badge_index.find(hash, |at| same(&self.badges[at as usize])) {
             return known;
         }
         let badge = Badge {
             namespace: pod.id.namespace.clone(),
-            labels: labels().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            labels: labels.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         };
         let at = id(self.badges.len());
         self.badges.push(badge);
@@ -231,19 +276,32 @@ impl Pods {
         distinct.sort_unstable_by(|a, b| b.cmp(a));
         distinct.dedup();
         let rank = |size| id(distinct.partition_point(|larger| *larger > size));
-        let ranks: Vec<Id> = sizes.into_iter().map(rank).collect();
-        let key = |(at, (one, pod)): (usize, (&Pending, &Arc<PodView>))| {
-            (ranks[one.shape as usize], pod.created_at, start_of(&pod.uid), id(at))
-        };
-        let mut order: Vec<_> = self.pending.iter().zip(&*self.all).enumerate().map(key).collect();
-        order.sort_unstable_by(|a, b| {
-            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then_with(|| {
-                let uid = |at: Id| &self.all[at as usize].uid;
-                // Positions follow namespace and name.
-                (uid(a.3), a.3).cmp(&(uid(b.3), b.3))
-            })
-        });
-        order.into_iter().map(|(_, _, _, at)| at).collect()
+        let ranks: Vec<usize> = sizes.into_iter().map(|size| rank(size) as usize).collect();
+        let mut ends = vec![0; distinct.len()];
+        self.pending.iter().for_each(|one| ends[ranks[one.shape as usize]] += 1);
+        let mut end = 0;
+        for count in &mut ends {
+            // For now where the pods of this size begin.
+            end += std::mem::replace(count, end);
+        }
+        let mut order = vec![(Timestamp::UNIX_EPOCH, 0, 0); self.pending.len()];
+        for (at, one) in self.pending.iter().enumerate() {
+            let next = &mut ends[ranks[one.shape as usize]];
+            order[*next] = (one.created_at, one.start_of_uid, id(at));
+            *next += 1;
+        }
+        let mut start = 0;
+        for end in ends {
+            order[start..end].sort_unstable_by(|a, b| {
+                (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| {
+                    let uid = |at: Id| &self.all[at as usize].uid;
+                    // Positions follow namespace and name.
+                    (uid(a.2), a.2).cmp(&(uid(b.2), b.2))
+                })
+            });
+            start = end;
+        }
+        order.into_iter().map(|(_, _, at)| at).collect()
     }
 }
 

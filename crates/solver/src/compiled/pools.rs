@@ -152,8 +152,9 @@ impl Pool {
 fn limit(catalogue: &Catalogue, rows: &Bits, name: &str, left: Quantity) -> Limit {
     let capacity: Vec<Quantity> =
         (0..catalogue.rows.len()).map(|row| catalogue.known(row).capacity.amount(name)).collect();
-    let mut descending: Vec<usize> = rows.iter().collect();
-    descending.sort_by_key(|row| std::cmp::Reverse(capacity[*row]));
+    let mut descending: Vec<(i128, usize)> = rows.iter().map(|row| (capacity[row].nanos(), row)).collect();
+    descending.sort_unstable_by(|a, b| b.cmp(a));
+    let descending = descending.into_iter().map(|(_, row)| row).collect();
     Limit { is_nodes: name == NODES, left, capacity, descending }
 }
 

@@ -201,7 +201,7 @@ impl<'a> Pass<'a> {
         plan.unplaced.extend(self.refused.into_iter().map(|(pod, reasons)| Unplaced { pod, reasons }));
         plan.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
         let failed: BTreeSet<&PodId> = plan.unplaced.iter().map(|unplaced| &unplaced.pod).collect();
-        let known = |pod: &&PodId| failed.contains(*pod) || plan.placed.contains_key(*pod);
+        let known = |pod: &&PodId| failed.contains(*pod) || plan.placed.contains_key(pod);
         plan.untried = snapshot.pending.keys().filter(|pod| !known(pod)).cloned().collect();
         plan
     }
