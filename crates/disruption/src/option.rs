@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels;
@@ -135,7 +134,7 @@ impl<'a> Choice<'a> {
         let named: BTreeSet<&str> = claim.instance_types.iter().map(String::as_str).collect();
         let offered = look.instance_types(&claim.pool.name);
         let types = offered.iter().filter(|known| named.contains(known.name.as_str())).collect();
-        let mut choice = Self { requirements: claim.requirements.as_ref().clone(), types, look };
+        let mut choice = Self { requirements: Requirements::clone(&claim.requirements), types, look };
         choice.sort();
         choice
     }
@@ -188,12 +187,7 @@ impl<'a> Choice<'a> {
         let names: Vec<String> = self.types.iter().map(|known| known.name.clone()).collect();
         self.requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, &names));
         let price = cost::replacement_price(self.types.first().copied(), &self.requirements, self.look.rules);
-        PlannedClaim {
-            requirements: Arc::new(self.requirements),
-            instance_types: Arc::new(names),
-            price,
-            ..claim.clone()
-        }
+        PlannedClaim { requirements: self.requirements.into(), instance_types: names.into(), price, ..claim.clone() }
     }
 }
 

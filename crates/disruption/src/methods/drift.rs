@@ -8,7 +8,7 @@ use karpenter_model::instance_type::Price;
 use karpenter_model::labels;
 use karpenter_model::pool::PoolView;
 use karpenter_model::resources::Resources;
-use karpenter_solver::PlannedClaim;
+use karpenter_solver::{PlannedClaim, PodList};
 
 use super::{Command, Decided, Method};
 use crate::budgets::Allowance;
@@ -148,10 +148,10 @@ pub fn static_drift(look: &Look<'_>, pools: &BTreeMap<String, StaticPool>) -> De
 fn from_template(pool: &Arc<PoolView>) -> PlannedClaim {
     PlannedClaim {
         pool: pool.clone(),
-        requirements: Arc::new(pool.requirements.clone()),
-        instance_types: Arc::new(Vec::new()),
+        requirements: pool.requirements.clone().into(),
+        instance_types: Vec::new().into(),
         requests: Resources::new(),
-        pods: Vec::new(),
+        pods: PodList::default(),
         price: Price::MAX,
         min_values_relaxed: false,
     }
