@@ -22,6 +22,7 @@ pub(crate) mod nodes;
 pub(crate) mod pass;
 pub(crate) mod pods;
 pub(crate) mod pools;
+pub(crate) mod queues;
 pub(crate) mod stock;
 pub(crate) mod undo;
 pub(crate) mod wishes;

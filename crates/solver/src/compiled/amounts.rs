@@ -34,7 +34,7 @@ impl Names {
 
     pub(crate) fn resources(&self, amounts: &Amounts) -> Resources {
         let named = self.0.iter().zip(amounts);
-        named.filter_map(|(name, amount)| Some((name.clone(), (*amount)?))).collect()
+        named.filter_map(|(name, amount)| Some((name, (*amount)?))).collect()
     }
 }
 

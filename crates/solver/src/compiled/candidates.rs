@@ -6,6 +6,7 @@ use super::group::{Kind, Site};
 use super::groups::{GroupRef, Place, placeholder};
 use super::intern::NONE;
 use super::pass::{Pass, Trial};
+use super::queues::{FEW, Search};
 use super::undo::Change;
 use crate::attachments::conflicts;
 
@@ -164,14 +165,14 @@ impl Pass<'_> {
     /// SCH-101.
     fn commit_to_node(&mut self, trial: Trial, at: usize, req: u32) {
         self.note(|pass| Change::Node { at, before: pass.slots[at].clone() });
-        let pod = &self.compiled.pods.all[trial.pod];
+        let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
         let slot = &mut self.slots[at];
         amounts::subtract(&mut slot.available, &self.compiled.pods.shapes[trial.shape as usize].amounts);
-        if !pod.scheduling.volumes.claims.is_empty() {
+        if !scheduling.volumes.claims.is_empty() {
             let known = &self.compiled.nodes[slot.node].volumes;
-            slot.volumes.get_or_insert_with(|| known.clone()).add(pod);
+            slot.volumes.get_or_insert_with(|| known.clone()).add(&self.compiled.pods.all[trial.pod]);
         }
-        if !pod.scheduling.host_ports.is_empty() {
+        if !scheduling.host_ports.is_empty() {
             slot.ports.push(super::intern::id(trial.pod));
         }
         let before = slot.sign;
@@ -188,6 +189,13 @@ impl Pass<'_> {
     /// Claims with the fewest pods first, then as they were opened (SCH-96).
     pub(crate) fn place_on_claim(&mut self, trial: Trial, rules: &HostRules) -> Option<Site> {
         let demand = self.demand(trial);
+        if rules.0.is_empty() && self.claims.len() > FEW && !self.demands[demand].queue.useless {
+            match self.place_from_queue(trial, demand) {
+                Search::Found(site) => return Some(site),
+                Search::Nobody => return None,
+                Search::GaveUp => {}
+            }
+        }
         let mut refused: Vec<u32> = Vec::new();
         let words = self.claims.len().div_ceil(64);
         for count in 1..self.by_count.len() {

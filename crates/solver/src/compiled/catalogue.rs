@@ -21,7 +21,7 @@ use super::stock::{Order, Row, Sale, Stock};
 pub(crate) struct Catalogue {
     stock: Arc<Stock>,
     /// Some type has several rows.
-    several: bool,
+    pub(crate) several: bool,
     kinds: Vec<Kind>,
     /// Rows with an offering that is bought from a reservation.
     pub(crate) reserved: Bits,
@@ -110,7 +110,7 @@ impl Catalogue {
             let offered: Vec<bool> = self.kinds.iter().map(|kind| algebra.offers(req, kind.req)).collect();
             let known = self.orders.iter().position(|order| order.offered == offered);
             if known.is_none() {
-                self.orders.push(Arc::new(Order::new(&self.stock, offered)));
+                self.orders.push(Arc::new(Order::new(&self.stock, offered, self.orders.last().map(AsRef::as_ref))));
             }
             self.order_of[at] = id(known.unwrap_or(self.orders.len() - 1));
         }
@@ -255,6 +255,20 @@ impl Column {
         Self { values, masks, full }
     }
 
+    /// The most that any of these rows has.
+    pub(crate) fn most(&self, rows: &[u64]) -> i128 {
+        let words = rows.len().max(1);
+        let has =
+            |at: usize| self.masks[at * words..(at + 1) * words].iter().zip(rows).any(|(mask, row)| mask & row != 0);
+        // Every set of rows is in the ones before it.
+        let (mut low, mut high) = (0, self.values.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if has(middle) { low = middle + 1 } else { high = middle }
+        }
+        low.checked_sub(1).map_or(i128::MIN, |at| self.values[at])
+    }
+
     /// Leaves the rows that have at least this much; whether any is left.
     pub(crate) fn keep(&self, rows: &mut [u64], needed: i128) -> bool {
         if self.full && self.values.first().is_some_and(|least| needed <= *least) {
@@ -278,20 +292,24 @@ impl Column {
 /// What pods can have where no offering differs from its type (API-260); as `InstanceType::allocatable`, without making
 /// the lists in between.
 fn allocatable(known: &InstanceType, names: &mut Names) -> Amounts {
-    let overhead = &known.overhead;
-    let reserved = |name: &str| {
-        overhead.kube_reserved.amount(name)
-            + overhead.system_reserved.amount(name)
-            + overhead.eviction_threshold.amount(name)
-    };
     let mut amounts = Vec::with_capacity(known.capacity.iter().count());
     let mut huge = Quantity::ZERO;
     for (name, capacity) in known.capacity.iter() {
-        super::amounts::set(&mut amounts, names.position(name), capacity - reserved(name));
+        super::amounts::set(&mut amounts, names.position(name), capacity);
         if name.starts_with(HUGEPAGES_PREFIX) {
             huge += capacity;
         }
     }
+    let overhead = &known.overhead;
+    let mut reserved = Amounts::new();
+    for list in [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold] {
+        for (name, amount) in list.iter() {
+            let at = names.position(name);
+            let more = reserved.get(at).copied().flatten().unwrap_or(Quantity::ZERO) + amount;
+            super::amounts::set(&mut reserved, at, more);
+        }
+    }
+    super::amounts::subtract(&mut amounts, &reserved);
     if !huge.is_zero()
         && let Some(memory) = amounts.get_mut(names.position(MEMORY)).and_then(Option::as_mut)
     {

@@ -30,6 +30,10 @@ pub(crate) struct Claim {
     /// Reservations that the node may be taken from; all of them are kept free for it (SCH-112).
     pub(crate) held: BTreeSet<String>,
     pub(crate) min_values_relaxed: bool,
+    /// How much of each resource the types that were left had at most, when the claim had this many pods; empty when it
+    /// was never looked up.
+    pub(crate) most: Vec<i128>,
+    pub(crate) measured: usize,
 }
 
 impl Pass<'_> {
@@ -142,6 +146,8 @@ impl Pass<'_> {
             volumes: None,
             held: BTreeSet::new(),
             min_values_relaxed: false,
+            most: Vec::new(),
+            measured: 0,
         });
     }
 
@@ -180,14 +186,18 @@ impl Pass<'_> {
         self.note(|pass| Change::Claim { at, before: pass.claims[at].clone() });
         let pool = self.claims[at].pool;
         let sign = self.sign(pool, addition.req);
-        let pod = &self.compiled.pods.all[trial.pod];
+        let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
         let claim = &mut self.claims[at];
         if !claim.held.is_empty() || !addition.held.is_empty() {
             self.reservations.hold(&placeholder(at), &claim.held, &addition.held);
         }
         if sign != claim.sign {
             if self.compiled.algebra.loosened(claim.req, addition.req) {
-                self.demands.iter_mut().filter(|demand| demand.conditional).for_each(|demand| demand.dead.clear(at));
+                let pods = claim.pods.len();
+                for demand in self.demands.iter_mut().filter(|demand| demand.conditional && demand.dead.has(at)) {
+                    demand.dead.clear(at);
+                    demand.queue.put_back(at, pods);
+                }
             }
             self.signs[claim.sign as usize].claims.clear(at);
             self.signs[sign as usize].claims.set(at);
@@ -198,10 +208,10 @@ impl Pass<'_> {
         self.rows = std::mem::replace(&mut claim.rows, addition.rows);
         claim.min_values_relaxed = addition.min_values_relaxed;
         amounts::add(&mut claim.requests, &self.compiled.pods.shapes[trial.shape as usize].amounts);
-        if !pod.scheduling.volumes.claims.is_empty() {
-            claim.volumes.get_or_insert_default().add(pod);
+        if !scheduling.volumes.claims.is_empty() {
+            claim.volumes.get_or_insert_default().add(&self.compiled.pods.all[trial.pod]);
         }
-        if !pod.scheduling.host_ports.is_empty() {
+        if !scheduling.host_ports.is_empty() {
             claim.ports.push(id(trial.pod));
         }
         let count = claim.pods.len();

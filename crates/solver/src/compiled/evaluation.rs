@@ -70,7 +70,7 @@ pub(crate) struct Evaluation<'a> {
 
 impl Evaluation<'_> {
     pub(crate) fn run(mut self, trial: Trial, host: &Host<'_>, stage: Stage) -> Result<Addition, Miss> {
-        self.keep_large_enough(trial, host)?;
+        self.keep_large_enough(trial, host, stage)?;
         self.keep_attachable(trial, host);
         self.keep_free_ports(trial, host);
         let variant = self.variant;
@@ -102,13 +102,19 @@ impl Evaluation<'_> {
         Err(last)
     }
 
-    fn keep_large_enough(&mut self, trial: Trial, host: &Host<'_>) -> Result<(), Miss> {
+    fn keep_large_enough(&mut self, trial: Trial, host: &Host<'_>, stage: Stage) -> Result<(), Miss> {
         let Compiled { algebra, catalogues, pools, pods, .. } = &mut *self.compiled;
         let pool = &pools[host.pool];
         let asked = &pods.shapes[trial.shape as usize].amounts;
         self.rows.clear();
         self.rows.extend_from_slice(host.rows);
+        // Rows that are left have enough of what nobody asks more of, unless a type is kept for another of its rows.
+        let catalogue = &catalogues[pool.catalogue];
+        let settled = stage == Stage::Open && !catalogue.several;
         for (at, column) in pool.columns.iter().enumerate() {
+            if settled && nanos(asked, at) == 0 {
+                continue;
+            }
             if !column.keep(self.rows, nanos(host.requests, at) + nanos(asked, at)) {
                 return Err(Miss::Full);
             }
@@ -130,10 +136,10 @@ impl Evaluation<'_> {
 
     /// Types that can attach the pod's volumes beside those that are there (V15-102).
     fn keep_attachable(&mut self, trial: Trial, host: &Host<'_>) {
-        let pod = &self.compiled.pods.all[trial.pod];
-        if pod.scheduling.volumes.claims.is_empty() {
+        if self.compiled.pods.kinds[trial.kind as usize].example.scheduling.volumes.claims.is_empty() {
             return;
         }
+        let pod = &self.compiled.pods.all[trial.pod];
         let catalogue = &self.compiled.catalogues[self.compiled.pools[host.pool].catalogue];
         let none = Attached::default();
         let here = host.volumes.unwrap_or(&none);
@@ -146,7 +152,7 @@ impl Evaluation<'_> {
 
     fn keep_free_ports(&mut self, trial: Trial, host: &Host<'_>) {
         let pending = &self.compiled.pods.all;
-        let wanted = &pending[trial.pod].scheduling.host_ports;
+        let wanted = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling.host_ports;
         if wanted.is_empty() {
             return;
         }

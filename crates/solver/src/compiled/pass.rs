@@ -15,6 +15,7 @@ use super::groups::{GroupRef, Groups, MAX_COMBINATIONS, Place, World};
 use super::intern::{Id, NONE, PairMemo, id};
 use super::nodes::TaintsId;
 use super::pods::{BadgeId, ClassId, KindId, ShapeId};
+use super::queues::Queue;
 use super::undo::Change;
 use super::wishes::Wishes;
 use crate::attachments::Attached;
@@ -66,6 +67,8 @@ pub(crate) struct Pass<'c> {
     /// Counts placements: what failed fails again until somebody is placed.
     pub(crate) epoch: usize,
     failed: Vec<Option<(usize, Arc<Vec<RefusedBy>>)>>,
+    /// How often changes were taken back.
+    pub(crate) rewound: usize,
     /// Remembered from the first mark on.
     pub(crate) changes: Option<Vec<Change>>,
     /// Work space.
@@ -111,6 +114,7 @@ pub(crate) struct Demand {
     pub(crate) dead: Bits,
     /// Requirements had to do with it, so it may change when those of the claim do.
     pub(crate) conditional: bool,
+    pub(crate) queue: Queue,
 }
 
 /// A kind of pods with some of its preferences given up.
@@ -123,6 +127,8 @@ pub(crate) struct Variant {
     /// Groups of hosts, and of other keys by key name.
     pub(crate) owned: [Vec<GroupRef>; 2],
     tolerates: Vec<Option<bool>>,
+    /// It asks nothing of its place but to be tolerated.
+    plain: bool,
     next: Next,
 }
 
@@ -202,6 +208,7 @@ impl<'c> Pass<'c> {
             refused: vec![None; pending],
             epoch: 0,
             failed: vec![None; classes],
+            rewound: 0,
             changes: None,
             choices: Choices::default(),
             rows: Vec::new(),
@@ -364,8 +371,11 @@ impl<'c> Pass<'c> {
             [] => vec![Asked::default()],
             some => some.iter().map(|asked| algebra.intern(asked)).collect(),
         };
+        let asked = algebra.intern(&wishes.requirements());
+        let asks_nothing = |asked: &Asked| asked.req == ANYTHING && asked.host.is_none();
         self.variants.push(Variant {
-            asked: algebra.intern(&wishes.requirements()),
+            plain: asks_nothing(&asked) && keyed.is_empty() && matches!(&volumes[..], [one] if asks_nothing(one)),
+            asked,
             strict: algebra.intern(&wishes.strict()),
             volumes,
             owned: [hosts, keyed],
@@ -382,7 +392,7 @@ impl<'c> Pass<'c> {
             return known as usize;
         }
         let at = self.demands.len();
-        self.demands.push(Demand { dead: Bits::default(), conditional: req != ANYTHING });
+        self.demands.push(Demand { conditional: req != ANYTHING, ..Demand::default() });
         self.demand_index.insert(trial.shape, req, id(at));
         at
     }
@@ -392,6 +402,10 @@ impl<'c> Pass<'c> {
         let start = self.choices.all.len();
         let Compiled { algebra, pods, .. } = &mut *self.compiled;
         let variant = &self.variants[trial.variant];
+        if variant.plain && self.groups.against(trial.badge, &pods.badges)[1].is_empty() {
+            self.choices.all.push((0, req));
+            return (start, start + 1);
+        }
         let meet = |algebra: &mut super::algebra::Algebra, node, incoming| {
             if lenient { algebra.lenient(node, incoming) } else { algebra.strict(node, incoming) }
         };

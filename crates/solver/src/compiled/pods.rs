@@ -15,7 +15,7 @@ use karpenter_model::selector::Selector;
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
 use super::amounts::{Amounts, Names};
-use super::intern::{Id, Index, Mix, id};
+use super::intern::{Id, Index, Mix, NONE, id};
 use crate::places::AllPods;
 
 pub(crate) type ShapeId = Id;
@@ -75,6 +75,8 @@ pub(crate) struct Pending {
     shape: ShapeId,
     kind: KindId,
     pub(crate) class: ClassId,
+    /// As the last new pod before it, but for what differs from pod to pod.
+    like_last: bool,
     /// What decides the order of the queue after size; here, so that no pod has to be looked at twice.
     created_at: Timestamp,
     start_of_uid: u64,
@@ -86,7 +88,6 @@ struct Last {
     pod: Option<Arc<PodView>>,
     shape: ShapeId,
     kind: KindId,
-    badge: BadgeId,
 }
 
 impl Last {
@@ -110,10 +111,7 @@ impl Pods {
         let mut all = Vec::with_capacity(snapshot.pending.len());
         let mut pending = Vec::with_capacity(snapshot.pending.len());
         let reads = self.read.len();
-        self.read_selectors_of_bound(snapshot);
         let mut last = Last::default();
-        // Badges of pods up to here were read when fewer labels were known to matter.
-        let mut stale = 0;
         for (name, pod) in &snapshot.pending {
             let is_known = |at: usize| old.get(at).is_some_and(|known| Arc::ptr_eq(known, pod));
             while !is_known(at) && old.get(at).is_some_and(|known| known.id < *name) {
@@ -122,22 +120,22 @@ impl Pods {
             let moves_freely = moves_freely(pod, &going);
             let same = is_known(at).then(|| known[at]);
             let same = same.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely);
-            let one = same.unwrap_or_else(|| {
-                self.compiled += 1;
-                let read = self.read.len();
-                let one = self.look_at(pod, moves_freely, &mut last, names);
-                if self.read.len() != read {
-                    stale = pending.len();
-                }
-                one
-            });
             all.push(pod.clone());
-            pending.push(one);
+            pending.push(same.unwrap_or_else(|| self.look_at(pod, moves_freely, &mut last, names)));
         }
-        // Also those that are not new, if labels are read that were not.
-        let stale = if self.read.len() == reads { 0 } else { stale.max(usize::from(!known.is_empty()) * all.len()) };
-        for (pod, one) in all.iter().zip(&mut pending).take(stale) {
-            let badge = self.badge(pod);
+        self.read_selectors_of_bound(snapshot);
+        // Only now it is known which labels matter.
+        let everybody = self.read.len() != reads;
+        let mut of_last = NONE;
+        for (pod, one) in all.iter().zip(&mut pending).filter(|(_, one)| everybody || one.class == NONE) {
+            let badge = match one.class {
+                NONE if one.like_last => of_last,
+                NONE => {
+                    of_last = self.badge(pod);
+                    of_last
+                }
+                _ => self.badge(pod),
+            };
             one.class = self.class(Class { shape: one.shape, kind: one.kind, badge });
         }
         self.all = Arc::new(all);
@@ -145,18 +143,19 @@ impl Pods {
     }
 
     fn look_at(&mut self, pod: &Arc<PodView>, moves_freely: bool, last: &mut Last, names: &mut Names) -> Pending {
-        let like = last.is_like(pod);
-        let shape = if like { last.shape } else { self.shape(pod, names) };
-        let same_kind = like && self.kinds[last.kind as usize].moves_freely == moves_freely;
-        let kind = if same_kind { last.kind } else { self.kind(pod, moves_freely) };
-        let badge = if like { last.badge } else { self.badge(pod) };
-        if !like {
-            *last = Last { pod: Some(pod.clone()), shape, kind, badge };
+        self.compiled += 1;
+        let like_last = last.is_like(pod);
+        if !like_last {
+            let (shape, kind) = (self.shape(pod, names), self.kind(pod, moves_freely));
+            *last = Last { pod: Some(pod.clone()), shape, kind };
+        } else if self.kinds[last.kind as usize].moves_freely != moves_freely {
+            last.kind = self.kind(pod, moves_freely);
         }
         Pending {
-            shape,
-            kind,
-            class: self.class(Class { shape, kind, badge }),
+            shape: last.shape,
+            kind: last.kind,
+            class: NONE,
+            like_last,
             created_at: pod.created_at,
             start_of_uid: start_of(&pod.uid),
         }

@@ -69,14 +69,19 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(super) fn new(stock: &Arc<Stock>, offered: Vec<bool>) -> Self {
+    /// `similar`: another order, which this one will not be far from.
+    pub(super) fn new(stock: &Arc<Stock>, offered: Vec<bool>, similar: Option<&Self>) -> Self {
         let price = |row: &Row| {
             let sold = row.sales.iter().filter(|sale| sale.launchable && offered[sale.kind]);
             sold.map(|sale| sale.price).min().unwrap_or(Price::MAX)
         };
-        let mut rows: Vec<(Price, Id)> = stock.rows.iter().enumerate().map(|(at, row)| (price(row), id(at))).collect();
-        // Rows follow names.
-        rows.sort_unstable();
+        let priced = |at: Id| (price(&stock.rows[at as usize]), at);
+        let mut rows: Vec<(Price, Id)> = match similar {
+            Some(similar) => similar.rows.iter().map(|(_, at)| priced(*at)).collect(),
+            None => (0..id(stock.rows.len())).map(priced).collect(),
+        };
+        // Rows follow names. What is in order already costs little.
+        rows.sort();
         Self { stock: stock.clone(), offered, rows }
     }
 

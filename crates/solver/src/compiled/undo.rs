@@ -61,6 +61,7 @@ impl Pass<'_> {
         self.changes = Some(changes);
         self.groups.roll_back(to.groups, &self.compiled.hosts);
         self.reservations = to.reservations.clone();
+        self.rewound += 1;
         // What failed since the mark might not fail now.
         self.epoch += 1;
     }
