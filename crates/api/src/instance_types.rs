@@ -148,6 +148,7 @@ fn instance_type(entry: &TypeEntry, rules: &LabelRules) -> Result<InstanceType, 
         capacity,
         overhead: overhead(),
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     })
 }
 

@@ -187,7 +187,15 @@ impl<'a> Choice<'a> {
         let names: Vec<String> = self.types.iter().map(|known| known.name.clone()).collect();
         self.requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, &names));
         let price = cost::replacement_price(self.types.first().copied(), &self.requirements, self.look.rules);
-        PlannedClaim { requirements: self.requirements.into(), instance_types: names.into(), price, ..claim.clone() }
+        let kept = claim.devices.iter().filter(|(name, _)| names.contains(name));
+        let devices = kept.map(|(name, taken)| (name.clone(), taken.clone())).collect();
+        PlannedClaim {
+            requirements: self.requirements.into(),
+            instance_types: names.into(),
+            price,
+            devices,
+            ..claim.clone()
+        }
     }
 }
 

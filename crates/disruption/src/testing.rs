@@ -60,6 +60,7 @@ pub(crate) fn instance_type(name: &str, cpu: i64, price: f64, spot: &[f64]) -> I
         capacity: cpus(cpu),
         overhead: Overhead::default(),
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }
 }
 

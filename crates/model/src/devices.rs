@@ -230,6 +230,14 @@ pub struct ResourceClaim {
     pub allocation: Option<Allocation>,
 }
 
+/// Everything that is published, asked for and given.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceFacts {
+    pub slices: Vec<Arc<Slice>>,
+    pub classes: Vec<Arc<DeviceClass>>,
+    pub claims: Vec<Arc<ResourceClaim>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

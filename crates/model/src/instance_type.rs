@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::devices::TypeDevices;
 use crate::labels::{self, LabelRules};
 use crate::quantity::Quantity;
 use crate::requirements::{Requirement, Requirements, Undefined};
@@ -122,6 +123,8 @@ pub struct InstanceType {
     pub overhead: Overhead,
     /// How many volumes a node of this type can attach, by CSI driver; a driver not named here is not limited (V15-101).
     pub attachment_limits: BTreeMap<String, u32>,
+    /// What a node of this type will publish once it runs (SCH-201).
+    pub devices: TypeDevices,
 }
 
 /// Available offerings that leave pods the same resources (API-263).

@@ -98,6 +98,8 @@ pub struct PodClass {
     pub protection: Protection,
     /// ResourceClaims of the pod's namespace that it uses, as far as they are named already (SCH-192).
     pub resource_claims: Vec<String>,
+    /// The pod, or one of its containers, asks for devices, named or not (SCH-191).
+    pub uses_devices: bool,
     /// The capacity buffer that the pod stands for; such a pod exists in memory only.
     pub buffer: Option<PodId>,
     /// Something the pod asks for could not be read, so no node can be planned for it.

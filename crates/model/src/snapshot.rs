@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::claim::ClaimView;
+use crate::devices::DeviceFacts;
 use crate::instance_type::InstanceType;
 use crate::labels;
 use crate::node::NodeView;
@@ -172,4 +173,6 @@ pub struct Snapshot {
     pub reservation_credits: BTreeMap<String, u32>,
     /// Labels of all namespaces.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// What is known about devices; `None` when nobody asks, so that pods which use some cannot be planned (SCH-191).
+    pub devices: Option<Arc<DeviceFacts>>,
 }

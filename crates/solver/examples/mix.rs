@@ -88,6 +88,7 @@ fn fake_type(i: i64) -> InstanceType {
             ..Overhead::default()
         },
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod bits;
 pub(crate) mod candidates;
 pub(crate) mod catalogue;
 pub(crate) mod claims;
+mod devices;
 pub(crate) mod domains;
 pub(crate) mod evaluation;
 mod explain;
@@ -47,6 +48,7 @@ use self::intern::NONE;
 use self::nodes::{Node, Reading, TaintLists};
 use self::pods::Pods;
 use self::pools::Pool;
+use crate::devices::{Facts, Inventory};
 use crate::plan::Work;
 use crate::reservations::Reservations;
 
@@ -67,6 +69,8 @@ pub(crate) struct Compiled {
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) reservations: Reservations,
     pub(crate) offers: finish::Offers,
+    /// What is known about devices, if anybody asks.
+    pub(crate) inventory: Option<Arc<Inventory>>,
     around: Around,
     /// Keys of labels that pods ask about.
     keys: BTreeSet<String>,
@@ -119,6 +123,7 @@ impl Compiled {
             namespaces: BTreeMap::new(),
             reservations: Reservations::default(),
             offers: finish::Offers::default(),
+            inventory: None,
             around: Around::default(),
             keys: BTreeSet::new(),
             work: Work::default(),
@@ -142,6 +147,7 @@ impl Compiled {
         }
         self.namespaces.clone_from(&snapshot.namespaces);
         self.reservations = Reservations::new(snapshot, self.algebra.rules());
+        self.inventory = Facts::of(snapshot).map(|facts| Arc::new(Inventory::new(facts)));
         let around = Around::of(snapshot);
         let same = around.is_same(&self.around);
         let as_read = before == (self.keys.len(), self.pods.labels_read());

@@ -15,10 +15,11 @@ mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use karpenter_model::devices::{Consumer, DeviceId, ResourceClaim, TypeDevices};
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::PodId;
+use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirements, Undefined};
 
@@ -114,17 +115,29 @@ impl fmt::Display for DeviceRefusal {
     }
 }
 
+/// The claims of a pod, each once.
+pub fn claims_of(pod: &PodView) -> Vec<PodId> {
+    let mut claims: Vec<PodId> = Vec::new();
+    for name in &pod.resource_claims {
+        let id = PodId { namespace: pod.id.namespace.clone(), name: name.clone() };
+        if !claims.contains(&id) {
+            claims.push(id);
+        }
+    }
+    claims
+}
+
 /// Devices during a pass.
 #[derive(Debug)]
-pub struct Devices<'a> {
-    inventory: &'a Inventory,
-    rules: &'a LabelRules,
+pub struct Devices {
+    inventory: Arc<Inventory>,
+    rules: LabelRules,
     ledger: Ledger,
 }
 
-impl<'a> Devices<'a> {
-    pub fn new(inventory: &'a Inventory, rules: &'a LabelRules) -> Self {
-        Self { inventory, rules, ledger: Ledger::default() }
+impl Devices {
+    pub fn new(inventory: Arc<Inventory>, rules: &LabelRules) -> Self {
+        Self { inventory, rules: rules.clone(), ledger: Ledger::default() }
     }
 
     /// What the candidate would get for these claims of a pod, in order (SCH-196, SCH-206).
@@ -156,7 +169,7 @@ impl<'a> Devices<'a> {
     }
 
     /// What is to be done about one claim of a pod.
-    fn item(&self, candidate: &Candidate<'_>, id: &PodId) -> Result<Item<'a>, DeviceRefusal> {
+    fn item(&self, candidate: &Candidate<'_>, id: &PodId) -> Result<Item<'_>, DeviceRefusal> {
         let claim = self.inventory.claim(id).ok_or_else(|| DeviceRefusal::NoClaim(id.clone()))?;
         if let Some(owner) = self.ledger.owner(id) {
             if !self.ledger.is_own(id) {
@@ -175,7 +188,7 @@ impl<'a> Devices<'a> {
     fn check(&self, claim: &ResourceClaim, candidate: &Candidate<'_>) -> Result<(), DeviceRefusal> {
         let unusable = |why: String| DeviceRefusal::Unusable { claim: claim.id.clone(), why };
         self.inventory.usable(claim).map_err(unusable)?;
-        let least = self.inventory.least_devices(claim, candidate, self.rules);
+        let least = self.inventory.least_devices(claim, candidate, &self.rules);
         let too_many = least > MOST_DEVICES;
         if too_many { Err(DeviceRefusal::TooManyDevices { claim: claim.id.clone(), devices: least }) } else { Ok(()) }
     }
@@ -201,13 +214,18 @@ impl<'a> Devices<'a> {
         self.ledger.undo_to(mark);
     }
 
+    /// What the candidate was given, by the type that it may become.
+    pub fn given(&self, candidate: &str) -> Option<&BTreeMap<String, Vec<Taken>>> {
+        self.ledger.given(candidate)
+    }
+
     /// The drivers of all devices that the candidate may get, sorted (SCH-215).
     pub fn drivers(&self, candidate: &str) -> BTreeSet<&str> {
         self.ledger.drivers(candidate)
     }
 
     fn undefined(&self) -> Undefined<'_> {
-        Undefined::WellKnownAllowed(self.rules)
+        Undefined::WellKnownAllowed(&self.rules)
     }
 }
 
@@ -218,4 +236,4 @@ fn only_moving(consumers: &[Consumer], moving: &BTreeSet<String>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,6 @@
 //! What a pass answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::instance_type::Price;
@@ -16,6 +16,7 @@ use karpenter_model::taints::Taint;
 use crate::bound::Bound;
 use crate::compiled::Compiled;
 use crate::compiled::pass::Pass;
+use crate::devices::{DeviceRefusal, Taken};
 use crate::draft::Draft;
 use crate::late::Late;
 use crate::options::{Options, Planner};
@@ -43,6 +44,8 @@ pub struct Plan {
     pub bound: Option<Bound>,
     /// The work done beyond the reference, in steps.
     pub steps: u64,
+    /// Devices that pods placed on existing nodes would get, by node. The scheduler gives them for real (SCH-216).
+    pub devices: BTreeMap<String, Vec<Taken>>,
 }
 
 /// Parts of the portfolio.
@@ -162,6 +165,16 @@ pub struct PlannedClaim {
     pub price: Price,
     /// A `minValues` was lowered to what can be reached.
     pub min_values_relaxed: bool,
+    /// Devices that the pods would get, by the instance type that the node becomes; empty when nobody asks for any.
+    pub devices: BTreeMap<String, Vec<Taken>>,
+}
+
+impl PlannedClaim {
+    /// The drivers of the devices that its pods may get: a node is not initialized before they have published theirs
+    /// (SCH-215).
+    pub fn drivers(&self) -> BTreeSet<&str> {
+        self.devices.values().flatten().map(|taken| taken.device.driver.as_str()).collect()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -215,6 +228,10 @@ pub enum Refusal {
     },
     /// No type attaches as many volumes, for one driver or another.
     NoAttachments,
+    /// Devices of the pod's resource claims.
+    Devices(DeviceRefusal),
+    /// The pod uses devices, and nobody is to look at them (SCH-191).
+    DevicesIgnored,
     /// What the pod asks for could not be read.
     Unreadable(String),
     /// A DaemonSet or another pod has the port on every type.
@@ -293,6 +310,8 @@ impl std::fmt::Display for Refusal {
                 write!(f, "no instance type attaches {needed} volumes of {driver}, the most is {limit}")
             }
             Self::NoAttachments => write!(f, "no instance type attaches as many volumes"),
+            Self::Devices(why) => why.fmt(f),
+            Self::DevicesIgnored => write!(f, "dynamic resource allocation is not supported"),
             Self::Unreadable(why) => write!(f, "{why}"),
             Self::HostPort => write!(f, "host port is taken on every instance type"),
             Self::MinValues(keys) if keys.is_empty() => write!(f, "minValues requirement is not met"),

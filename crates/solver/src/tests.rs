@@ -14,6 +14,7 @@ mod best;
 mod buffers;
 mod creation;
 mod daemons;
+mod devices;
 mod drafts;
 mod limits;
 mod min_values;

@@ -22,9 +22,6 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
     let requests = resources::pod_requests(&mut problems, spec, status);
     let mut refused = Problems::new("Pod", &pod.metadata);
     scheduling::check_pod(&mut refused, spec, rules);
-    if uses_devices(spec) {
-        refused.add("spec.resourceClaims", "dynamic resource allocation is not supported");
-    }
     let scheduling = scheduling::pod_scheduling(&mut problems, &pod.metadata, spec, rules);
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
@@ -38,6 +35,7 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         controller: controller(owners),
         protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
         resource_claims: resource_claims(pod, spec),
+        uses_devices: uses_devices(spec),
         buffer: None,
         // A node chosen without knowing all that the pod asks for could be the wrong one.
         unplannable: problems

@@ -246,6 +246,7 @@ fn instance_type(row: &Ec2Type, region: (&str, &str), on_demand: Price) -> Insta
         capacity: row.capacity(),
         overhead: row.overhead(),
         attachment_limits: BTreeMap::from([(EBS_DRIVER.to_owned(), row.attachments())]),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }
 }
 

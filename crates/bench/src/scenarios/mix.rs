@@ -74,6 +74,7 @@ fn fake_type(k: i64) -> InstanceType {
             ..Overhead::default()
         },
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }
 }
 

@@ -71,6 +71,7 @@ fn types(offerings: Vec<Offering>) -> Vec<InstanceType> {
         capacity: Resources::default(),
         overhead: Overhead::default(),
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }]
 }
 

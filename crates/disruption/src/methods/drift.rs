@@ -154,5 +154,6 @@ fn from_template(pool: &Arc<PoolView>) -> PlannedClaim {
         pods: PodList::default(),
         price: Price::MAX,
         min_values_relaxed: false,
+        devices: BTreeMap::new(),
     }
 }

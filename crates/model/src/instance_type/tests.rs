@@ -33,6 +33,7 @@ fn allocatable_arithmetic() {
             eviction_threshold: resources(&[("memory", "100Mi")]),
         },
         attachment_limits: BTreeMap::new(),
+        devices: crate::devices::TypeDevices::default(),
     };
     assert_eq!(large.allocatable(), resources(&[("cpu", "3850m"), ("memory", "7068Mi"), ("hugepages-2Mi", "1Gi")]));
     large.capacity.set("hugepages-2Mi", "100Gi".parse().unwrap());
@@ -70,6 +71,7 @@ fn usable_offerings_are_sorted() {
         capacity: Resources::new(),
         overhead: Overhead::default(),
         attachment_limits: BTreeMap::new(),
+        devices: crate::devices::TypeDevices::default(),
     };
     let shown = |asked: &Requirements| -> Vec<String> {
         small
@@ -108,6 +110,7 @@ fn plain(offerings: Vec<Offering>) -> InstanceType {
             eviction_threshold: resources(&[("memory", "100Mi")]),
         },
         attachment_limits: BTreeMap::new(),
+        devices: crate::devices::TypeDevices::default(),
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::devices::{TemplatePool, TypeDevices};
 use crate::example;
 use crate::instance_type::{Overhead, Overrides, Price};
 use crate::quantity::Quantity;
@@ -39,6 +40,7 @@ fn instance_type(name: &str, offerings: Vec<Offering>) -> InstanceType {
         capacity: Resources::new().with("cpu", Quantity::units(4)),
         overhead: Overhead::default(),
         attachment_limits: BTreeMap::from([("d.csi".to_owned(), 7)]),
+        devices: TypeDevices::default(),
     }
 }
 
@@ -286,15 +288,19 @@ fn marks_of_claims() {
     assert_eq!(store.marks("elsewhere", ["a"]), Marks::default());
 }
 
-/// SCH-177, SCH-178, Q18, V15-107, Z17: copies keep what offerings override and what a type attaches.
+/// SCH-177, SCH-178, Q18, V15-107, VC-115, API-265, Z17: copies keep what offerings override, what a type attaches and the
+/// devices that come with it.
 #[test]
 fn copies_are_complete() {
     let mut known = priced("t", 1.0);
+    let pool = TemplatePool { driver: "gpu.com".into(), pool: "own".into(), ..TemplatePool::default() };
+    known.devices = TypeDevices { pools: vec![pool], bindings: Vec::new() };
     known.offerings[0].overrides.capacity = Resources::new().with("slots", Quantity::units(4));
     let one = world(vec![known.clone()]);
     let overlaid = one.applied(&[overlay("o", 0).costs("5").has(FUSE, 1)], "pool1").remove(0);
     assert_eq!(overlaid.offerings[0].overrides, known.offerings[0].overrides);
     assert_eq!(overlaid.attachment_limits, known.attachment_limits);
+    assert_eq!(overlaid.devices, known.devices, "VC-115");
     assert_eq!(one.types[0], known, "the provider's own list stays");
     assert_eq!(overlaid.allocatable().amount(FUSE).value(), 1, "SCH-179");
 }

@@ -94,6 +94,7 @@ impl Small {
             capacity: four(["cpu", "memory", "pods"]),
             overhead: Overhead::default(),
             attachment_limits: BTreeMap::new(),
+            devices: karpenter_model::devices::TypeDevices::default(),
         }
     }
 }

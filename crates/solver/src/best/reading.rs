@@ -88,6 +88,7 @@ pub(crate) fn read<'a>(
         let counted = |group: &Group<'a>| {
             group.scheduling == &pod.scheduling
                 && group.namespace == pod.id.namespace
+                && group.pods[0].resource_claims == pod.resource_claims
                 && caps::counts_itself(group.pods[0]) == caps::counts_itself(pod)
         };
         if let Some(group) = same.iter().find(|group| counted(&groups[**group])) {

@@ -1,5 +1,6 @@
 //! Finding the first node or claim that takes a pod.
 
+use super::algebra::ReqId;
 use super::amounts;
 use super::evaluation::Miss;
 use super::group::{Kind, Site};
@@ -9,6 +10,7 @@ use super::pass::{Pass, Trial};
 use super::queues::{FEW, Search};
 use super::undo::Change;
 use crate::attachments::conflicts;
+use crate::devices::Attempt;
 
 /// What groups of hosts say about a pod: a set of candidates each.
 #[derive(Debug, Default)]
@@ -102,8 +104,8 @@ impl Pass<'_> {
                     left &= !self.node_signs[sign as usize].nodes.word(word);
                     continue;
                 };
-                if let Some(req) = self.try_node(trial, at, range) {
-                    self.commit_to_node(trial, at, req);
+                if let Some((req, devices)) = self.try_node(trial, at, range) {
+                    self.commit_to_node(trial, at, req, devices);
                     return Some(Site::Node(at));
                 }
             }
@@ -129,7 +131,7 @@ impl Pass<'_> {
     }
 
     /// SCH-99, after taints and resources.
-    fn try_node(&mut self, trial: Trial, at: usize, (start, end): (usize, usize)) -> Option<u32> {
+    fn try_node(&mut self, trial: Trial, at: usize, (start, end): (usize, usize)) -> Option<(ReqId, Option<Attempt>)> {
         let slot = &self.slots[at];
         let node = &self.compiled.nodes[slot.node];
         let variant = &self.variants[trial.variant];
@@ -146,10 +148,15 @@ impl Pass<'_> {
         if !variant.asked.allows_host(&node.hostname) {
             return None;
         }
-        let fitting = self.choices.all[start..end]
+        let mut fitting = self.choices.all[start..end]
             .iter()
-            .find(|(alternative, req)| *req != NONE && variant.volumes[*alternative].allows_host(&node.hostname));
-        fitting.map(|(_, req)| *req)
+            .filter(|(alternative, req)| *req != NONE && variant.volumes[*alternative].allows_host(&node.hostname))
+            .map(|(_, req)| *req);
+        if pod.resource_claims.is_empty() {
+            return fitting.next().map(|req| (req, None));
+        }
+        let fitting: Vec<ReqId> = fitting.collect();
+        fitting.into_iter().find_map(|req| self.allocated_on_node(trial, at, req))
     }
 
     /// Pods placed in this pass have a port that the pod wants.
@@ -163,7 +170,7 @@ impl Pass<'_> {
     }
 
     /// SCH-101.
-    fn commit_to_node(&mut self, trial: Trial, at: usize, req: u32) {
+    fn commit_to_node(&mut self, trial: Trial, at: usize, req: ReqId, devices: Option<Attempt>) {
         self.note(|pass| Change::Node { at, before: pass.slots[at].clone() });
         let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
         let slot = &mut self.slots[at];
@@ -182,6 +189,9 @@ impl Pass<'_> {
             self.node_signs[before as usize].nodes.clear(at);
             self.node_signs[sign as usize].nodes.set(at);
             self.slots[at].sign = sign;
+        }
+        if let (Some(known), Some(attempt)) = (&mut self.devices, devices) {
+            known.commit(attempt);
         }
         self.record(trial, Place { req, taints, site: Site::Node(at) });
     }

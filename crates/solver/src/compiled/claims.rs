@@ -56,6 +56,7 @@ impl Pass<'_> {
             variant: &self.variants[trial.variant],
             choices: &self.choices.all[range.0..range.1],
             reservations: &self.reservations,
+            devices: self.devices.as_ref(),
             rows: &mut self.rows,
         };
         evaluation.run(trial, &host, Stage::Open)
@@ -124,6 +125,7 @@ impl Pass<'_> {
             variant: &self.variants[trial.variant],
             choices: &self.choices.all[range.0..range.1],
             reservations: &self.reservations,
+            devices: self.devices.as_ref(),
             rows: &mut self.rows,
         };
         evaluation.run(trial, &host, Stage::New)
@@ -216,6 +218,10 @@ impl Pass<'_> {
         }
         let count = claim.pods.len();
         claim.pods.push(id(trial.pod));
+        if self.devices.is_some() {
+            self.commit_devices(at, addition.devices);
+        }
+        let claim = &self.claims[at];
         let place = Place { req: claim.req, taints: self.compiled.pools[pool].taints, site: Site::Claim(at) };
         if self.by_count.len() <= count + 1 {
             self.by_count.resize(count + 2, Bits::default());

@@ -10,6 +10,7 @@ use super::groups::placeholder;
 use super::intern::{Id, NONE};
 use super::pass::{Trial, Variant};
 use crate::attachments::Attached;
+use crate::devices::{Attempt, Devices};
 use crate::min_values;
 use crate::options::{MinValuesPolicy, Options, Reserved};
 use crate::plan::Refusal;
@@ -24,6 +25,7 @@ pub(crate) struct Addition {
     pub(crate) rows: Vec<u64>,
     pub(crate) held: BTreeSet<String>,
     pub(crate) min_values_relaxed: bool,
+    pub(crate) devices: Option<Attempt>,
 }
 
 /// Why a claim does not take a pod.
@@ -64,6 +66,7 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) variant: &'a Variant,
     pub(crate) choices: &'a [(usize, ReqId)],
     pub(crate) reservations: &'a Reservations,
+    pub(crate) devices: Option<&'a Devices>,
     /// Work space.
     pub(crate) rows: &'a mut Vec<u64>,
 }
@@ -93,8 +96,10 @@ impl Evaluation<'_> {
             if rows.iter().all(|word| *word == 0) {
                 continue;
             }
-            catalogue.close(&mut rows);
-            match self.finish(host, *req, rows, stage) {
+            let Ok((req, devices)) = self.allocated(trial, host, *req, &mut rows) else { continue };
+            let Compiled { catalogues, pools, .. } = &*self.compiled;
+            catalogues[pools[host.pool].catalogue].close(&mut rows);
+            match self.finish(host, req, rows, stage, devices) {
                 Ok(addition) => return Ok(addition),
                 Err(miss) => last = miss,
             }
@@ -171,7 +176,14 @@ impl Evaluation<'_> {
     }
 
     /// minValues and reservations.
-    fn finish(&mut self, host: &Host<'_>, mut req: ReqId, rows: Vec<u64>, stage: Stage) -> Result<Addition, Miss> {
+    fn finish(
+        &mut self,
+        host: &Host<'_>,
+        mut req: ReqId,
+        rows: Vec<u64>,
+        stage: Stage,
+        devices: Option<Attempt>,
+    ) -> Result<Addition, Miss> {
         let Compiled { algebra, catalogues, pools, .. } = &mut *self.compiled;
         let catalogue = &catalogues[pools[host.pool].catalogue];
         let mut min_values_relaxed = host.min_values_relaxed;
@@ -196,7 +208,7 @@ impl Evaluation<'_> {
                 .with(catalogue, &rows, &requirements, algebra.rules(), self.options.reserved)
                 .map_err(|refusal| if refusal == Refusal::Reserved { Miss::Reserved } else { Miss::Other })?;
         }
-        Ok(Addition { req, rows, held, min_values_relaxed })
+        Ok(Addition { req, rows, held, min_values_relaxed, devices })
     }
 }
 

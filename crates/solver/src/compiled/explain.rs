@@ -13,6 +13,7 @@ use super::groups::{GroupRef, placeholder};
 use super::pass::{Pass, Trial};
 use super::pools::Pool;
 use crate::attachments::{Attached, volume_alternatives};
+use crate::devices::DeviceRefusal;
 use crate::min_values;
 use crate::misfit::{Misses, candidate};
 use crate::options::{MinValuesPolicy, Reserved};
@@ -149,12 +150,48 @@ impl Pass<'_> {
     }
 
     fn types_refusal(&self, trial: Trial, at: usize, rows: &[u64], requirements: &Requirements) -> Refusal {
+        let catalogue = &self.compiled.catalogues[self.compiled.pools[at].catalogue];
+        let mut misses = Misses::new(requirements);
+        let mut left = self.types_left(trial, at, rows, &mut misses);
+        if left.is_empty() {
+            return misses.into_refusal();
+        }
+        let devices = match self.devices_on_types(trial, requirements, catalogue, &left) {
+            Ok(devices) => devices,
+            Err(why) => return Refusal::Devices(why),
+        };
+        if let Some(attempt) = &devices {
+            let given = |row: &usize| attempt.by_type.contains_key(&catalogue.known(*row).name);
+            let narrowed = self.types_left(trial, at, rows, &mut Misses::new(&attempt.requirements));
+            left = bits::Bits::new(catalogue.rows.len());
+            narrowed.iter().filter(given).for_each(|row| left.set(row));
+            if left.is_empty() {
+                return Refusal::Devices(DeviceRefusal::NoDevices);
+            }
+        }
+        let requirements = devices.as_ref().map_or(requirements, |attempt| &attempt.requirements);
+        let unmet = min_values::unmet(requirements, &catalogue.types_of(left.words()));
+        if !unmet.is_empty() && self.options.min_values == MinValuesPolicy::Strict {
+            return Refusal::MinValues(unmet.into_keys().collect());
+        }
+        if self.options.reserved == Reserved::Untracked {
+            return Refusal::NoInstanceType;
+        }
+        let rules = self.compiled.algebra.rules();
+        let host = placeholder(self.claims.len());
+        let nothing = BTreeSet::new();
+        let holding = Holding { reservations: &self.reservations, host: &host, held: &nothing };
+        let with = holding.with(catalogue, left.words(), requirements, rules, self.options.reserved);
+        with.err().unwrap_or(Refusal::NoInstanceType)
+    }
+
+    /// The first row of each type that meets the requirements and holds the pod.
+    fn types_left(&self, trial: Trial, at: usize, rows: &[u64], misses: &mut Misses<'_>) -> bits::Bits {
         let pool = &self.compiled.pools[at];
         let catalogue = &self.compiled.catalogues[pool.catalogue];
         let rules = self.compiled.algebra.rules();
         let pod = &self.compiled.pods.all[trial.pod];
         let wanted = &pod.scheduling.host_ports;
-        let mut misses = Misses::new(requirements);
         let mut left = bits::Bits::new(catalogue.rows.len());
         for part in &pool.parts {
             if wanted.iter().any(|port| part.ports.iter().any(|daemon| daemon.conflicts(port))) {
@@ -173,20 +210,6 @@ impl Pass<'_> {
                 }
             }
         }
-        if left.is_empty() {
-            return misses.into_refusal();
-        }
-        let unmet = min_values::unmet(requirements, &catalogue.types_of(left.words()));
-        if !unmet.is_empty() && self.options.min_values == MinValuesPolicy::Strict {
-            return Refusal::MinValues(unmet.into_keys().collect());
-        }
-        if self.options.reserved == Reserved::Untracked {
-            return Refusal::NoInstanceType;
-        }
-        let host = placeholder(self.claims.len());
-        let nothing = BTreeSet::new();
-        let holding = Holding { reservations: &self.reservations, host: &host, held: &nothing };
-        let with = holding.with(catalogue, left.words(), requirements, rules, self.options.reserved);
-        with.err().unwrap_or(Refusal::NoInstanceType)
+        left
     }
 }

@@ -135,7 +135,7 @@ impl Pass<'_> {
         let mut offers = std::mem::take(&mut self.compiled.offers);
         let mut numbers: Vec<Option<usize>> = Vec::with_capacity(self.claims.len());
         plan.claims.reserve(self.claims.len());
-        for claim in &self.claims {
+        for (at, claim) in self.claims.iter().enumerate() {
             let offer = offers.of(claim, self.compiled, &self.options);
             let pool = &self.compiled.pools[claim.pool].view;
             let all = &self.compiled.pods.all;
@@ -157,10 +157,12 @@ impl Pass<'_> {
                 pods: PodList::new(all, claim.pods.clone()),
                 price: offer.price,
                 min_values_relaxed: claim.min_values_relaxed,
+                devices: self.devices_of_claim(at, &offer.instance_types),
             });
         }
         self.compiled.offers = offers;
         self.list_pods(&numbers, &mut plan);
+        plan.devices = self.devices_of_nodes();
         plan
     }
 

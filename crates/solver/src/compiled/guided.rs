@@ -38,8 +38,7 @@ impl Pass<'_> {
     /// The pod at this place with all its wishes; `None` when it cannot be planned, or has a place.
     pub(crate) fn trial(&mut self, pod: usize) -> Option<Trial> {
         let class = self.compiled.pods.classes[self.compiled.pods.pending[pod].class as usize];
-        let unplannable = self.compiled.pods.kinds[class.kind as usize].example.unplannable.is_some();
-        if unplannable || self.placed[pod].is_some() {
+        if self.unplannable(class.kind).is_some() || self.placed[pod].is_some() {
             return None;
         }
         let variant = self.first_variant(class.kind);

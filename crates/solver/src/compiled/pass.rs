@@ -19,8 +19,9 @@ use super::queues::Queue;
 use super::undo::Change;
 use super::wishes::Wishes;
 use crate::attachments::Attached;
+use crate::devices::Devices;
 use crate::options::Options;
-use crate::plan::{Plan, Refusal, RefusedBy};
+use crate::plan::{Plan, RefusedBy};
 use crate::reservations::Reservations;
 
 /// The names a pass borrows from the compiled snapshot to look at groups.
@@ -62,6 +63,8 @@ pub(crate) struct Pass<'c> {
     /// Nodes that have too little for a shape.
     pub(crate) too_small: Vec<Bits>,
     pub(crate) reservations: Reservations,
+    /// Devices of claims, if anybody asks.
+    pub(crate) devices: Option<Devices>,
     pub(crate) placed: Vec<Option<Site>>,
     pub(crate) refused: Vec<Option<Arc<Vec<RefusedBy>>>>,
     /// Counts placements: what failed fails again until somebody is placed.
@@ -186,6 +189,7 @@ impl<'c> Pass<'c> {
         let pending = compiled.pods.pending.len();
         let mut pass = Self {
             reservations: compiled.reservations.clone(),
+            devices: compiled.inventory.clone().map(|inventory| Devices::new(inventory, compiled.algebra.rules())),
             options,
             groups,
             pools,
@@ -264,12 +268,8 @@ impl<'c> Pass<'c> {
     fn attempt(&mut self, pod: usize, should_stop: &mut dyn FnMut() -> bool) -> Attempt {
         let class_id = self.compiled.pods.pending[pod].class;
         let class = self.compiled.pods.classes[class_id as usize];
-        if let Some(why) = &self.compiled.pods.kinds[class.kind as usize].example.unplannable {
-            // Whoever made the snapshot should have left it out; it must not be planned without what it asks for (Q7).
-            let refused = |pool: &super::pools::Pool| RefusedBy {
-                pool: pool.view.name.clone(),
-                why: Refusal::Unreadable(why.clone()),
-            };
+        if let Some(why) = self.unplannable(class.kind) {
+            let refused = |pool: &super::pools::Pool| RefusedBy { pool: pool.view.name.clone(), why: why.clone() };
             return Attempt::Failed(Arc::new(self.compiled.pools.iter().map(refused).collect()));
         }
         let variant = self.first_variant(class.kind);

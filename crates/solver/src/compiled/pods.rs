@@ -191,6 +191,8 @@ impl Pods {
             known.moves_freely == moves_freely
                 && known.example.id.namespace == pod.id.namespace
                 && known.example.unplannable == pod.unplannable
+                && known.example.uses_devices == pod.uses_devices
+                && known.example.resource_claims == pod.resource_claims
                 && known.example.scheduling == pod.scheduling
         };
         if let Some(known) = self.kind_index.find(hash, |at| same(&self.kinds[at as usize])) {

@@ -4,6 +4,7 @@ use super::claims::Claim;
 use super::groups;
 use super::intern::Id;
 use super::pass::{Pass, PoolState, Slot};
+use crate::devices::Devices;
 use crate::reservations::Reservations;
 
 /// How far a pass had got.
@@ -12,6 +13,7 @@ pub(crate) struct Mark {
     changes: usize,
     groups: groups::Mark,
     reservations: Reservations,
+    devices: Option<usize>,
 }
 
 /// What a change has to be taken back to.
@@ -49,7 +51,8 @@ impl Pass<'_> {
     /// From here on changes are remembered.
     pub(crate) fn mark(&mut self) -> Mark {
         let changes = self.changes.get_or_insert_with(Vec::new).len();
-        Mark { changes, groups: self.groups.mark(), reservations: self.reservations.clone() }
+        let devices = self.devices.as_ref().map(Devices::mark);
+        Mark { changes, groups: self.groups.mark(), reservations: self.reservations.clone(), devices }
     }
 
     /// Everything is as it was at the mark. What was learned about requirements and types stays.
@@ -62,6 +65,9 @@ impl Pass<'_> {
         self.groups.roll_back(to.groups, &self.compiled.hosts);
         self.reservations = to.reservations.clone();
         self.rewound += 1;
+        if let (Some(devices), Some(mark)) = (&mut self.devices, to.devices) {
+            devices.undo_to(mark);
+        }
         // What failed since the mark might not fail now.
         self.epoch += 1;
     }

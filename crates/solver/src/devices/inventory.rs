@@ -1,34 +1,49 @@
 //! What there is when a pass begins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::devices::{
-    Ask, Constraint, Count, Device, DeviceClass, DeviceId, Reach, RequestKind, ResourceClaim, Selector, Slice,
+    Ask, Constraint, Count, Device, DeviceClass, DeviceFacts, DeviceId, Reach, RequestKind, ResourceClaim, Selector,
+    Slice,
 };
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::PodId;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirements, Undefined};
+use karpenter_model::snapshot::Snapshot;
 
 use super::{Candidate, MOST_DEVICES, only_moving};
 
 /// Everything that is known about devices.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    pub slices: Vec<Slice>,
-    pub classes: Vec<DeviceClass>,
-    pub claims: Vec<ResourceClaim>,
+    pub known: Arc<DeviceFacts>,
     /// UIDs of pods that leave their nodes.
     pub moving: BTreeSet<String>,
     /// Nodes of the pass that are initialized: what others published is not looked at (SCH-193).
     pub nodes: BTreeSet<String>,
 }
 
+impl Facts {
+    /// `None` when nobody asks about devices.
+    pub fn of(snapshot: &Snapshot) -> Option<Self> {
+        let known = snapshot.devices.clone()?;
+        let moving = snapshot.pending.values().filter(|pod| pod.node_name.is_some());
+        let up = snapshot.nodes.iter().filter(|node| node.is_initialized() && !node.is_going());
+        Some(Self {
+            known,
+            moving: moving.map(|pod| pod.uid.clone()).collect(),
+            nodes: up.map(|node| node.name().to_owned()).collect(),
+        })
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Inventory {
     pools: BTreeMap<(String, String), Published>,
-    classes: BTreeMap<String, DeviceClass>,
-    claims: BTreeMap<PodId, ResourceClaim>,
+    classes: BTreeMap<String, Arc<DeviceClass>>,
+    claims: BTreeMap<PodId, Arc<ResourceClaim>>,
     moving: BTreeSet<String>,
     /// Devices that are given as a whole.
     given: BTreeSet<DeviceId>,
@@ -40,7 +55,7 @@ pub struct Inventory {
 #[derive(Debug)]
 pub(super) struct Published {
     /// By name.
-    slices: Vec<Slice>,
+    slices: Vec<Arc<Slice>>,
     complete: bool,
     /// Counters are not declared as they should be.
     faulty: bool,
@@ -60,22 +75,23 @@ pub(super) struct Reachable<'a> {
 
 impl Inventory {
     pub fn new(facts: Facts) -> Self {
+        let known = &facts.known;
         let mut inventory = Self {
-            classes: facts.classes.into_iter().map(|class| (class.name.clone(), class)).collect(),
+            classes: known.classes.iter().map(|class| (class.name.clone(), class.clone())).collect(),
+            claims: known.claims.iter().map(|claim| (claim.id.clone(), claim.clone())).collect(),
             moving: facts.moving,
             ..Self::default()
         };
-        for claim in &facts.claims {
+        for claim in &known.claims {
             inventory.seed(claim);
         }
-        inventory.claims = facts.claims.into_iter().map(|claim| (claim.id.clone(), claim)).collect();
-        let published = facts.slices.into_iter().filter(|slice| match &slice.owner {
+        let published = known.slices.iter().filter(|slice| match &slice.owner {
             Some(node) => facts.nodes.contains(node),
             None => true,
         });
-        let mut by_pool: BTreeMap<(String, String), Vec<Slice>> = BTreeMap::new();
+        let mut by_pool: BTreeMap<(String, String), Vec<Arc<Slice>>> = BTreeMap::new();
         for slice in published {
-            by_pool.entry((slice.driver.clone(), slice.pool.clone())).or_default().push(slice);
+            by_pool.entry((slice.driver.clone(), slice.pool.clone())).or_default().push(slice.clone());
         }
         for (key, slices) in by_pool {
             let pool = inventory.published(slices);
@@ -100,7 +116,7 @@ impl Inventory {
         }
     }
 
-    fn published(&self, mut slices: Vec<Slice>) -> Published {
+    fn published(&self, mut slices: Vec<Arc<Slice>>) -> Published {
         let newest = slices.iter().map(|slice| slice.generation).max().unwrap_or_default();
         slices.retain(|slice| slice.generation == newest);
         slices.sort_by(|a, b| a.name.cmp(&b.name));
@@ -129,7 +145,7 @@ impl Inventory {
     }
 
     pub(super) fn claim(&self, id: &PodId) -> Option<&ResourceClaim> {
-        self.claims.get(id)
+        self.claims.get(id).map(AsRef::as_ref)
     }
 
     /// What the claim has is given up by all who use it, so it is allocated anew (SCH-196).
@@ -163,8 +179,8 @@ impl Inventory {
         let mut all = Vec::new();
         let mut sound = true;
         for pool in self.pools.values() {
-            let seen: Vec<&Slice> =
-                pool.slices.iter().filter(|slice| is_accessible(slice, node, requirements, rules)).collect();
+            let slices = pool.slices.iter().map(AsRef::as_ref);
+            let seen: Vec<&Slice> = slices.filter(|slice| is_accessible(slice, node, requirements, rules)).collect();
             if seen.is_empty() {
                 continue;
             }

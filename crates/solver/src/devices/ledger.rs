@@ -161,6 +161,10 @@ impl Ledger {
         all
     }
 
+    pub(super) fn given(&self, candidate: &str) -> Option<&BTreeMap<TypeName, Vec<Taken>>> {
+        self.given.get(candidate)
+    }
+
     pub(super) fn drivers(&self, candidate: &str) -> BTreeSet<&str> {
         let taken = self.given.get(candidate).into_iter().flatten().flat_map(|(_, taken)| taken);
         taken.map(|one| one.device.driver.as_str()).collect()

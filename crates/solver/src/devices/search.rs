@@ -49,7 +49,7 @@ enum Pin {
 }
 
 pub(super) struct Search<'a> {
-    devices: &'a Devices<'a>,
+    devices: &'a Devices,
     candidate: &'a str,
     option: TypeOption<'a>,
     items: &'a [Item<'a>],
@@ -73,13 +73,13 @@ type Place = (usize, usize, usize);
 
 impl<'a> Search<'a> {
     pub(super) fn new(
-        devices: &'a Devices<'a>,
+        devices: &'a Devices,
         candidate: &'a Candidate<'a>,
         option: TypeOption<'a>,
         items: &'a [Item<'a>],
         requirements: Requirements,
     ) -> Self {
-        let (published, sound) = devices.inventory.reachable(candidate.node, candidate.requirements, devices.rules);
+        let (published, sound) = devices.inventory.reachable(candidate.node, candidate.requirements, &devices.rules);
         let own = option.devices.pools.iter().flat_map(|pool| {
             pool.devices.iter().map(move |device| Choice {
                 at: Reachable { driver: &pool.driver, pool: &pool.pool, device, terms: &[] },
@@ -89,7 +89,7 @@ impl<'a> Search<'a> {
         let choices = published.into_iter().map(|at| Choice { at, own: None }).chain(own).collect();
         let alone = Candidate { types: vec![option], ..candidate.clone() };
         let overfull =
-            |claim: &&ResourceClaim| devices.inventory.least_devices(claim, &alone, devices.rules) > MOST_DEVICES;
+            |claim: &&ResourceClaim| devices.inventory.least_devices(claim, &alone, &devices.rules) > MOST_DEVICES;
         let claims = items.iter().filter_map(|item| match item {
             Item::Allocate(claim) => Some(*claim),
             Item::Reach(_) => None,
@@ -251,7 +251,7 @@ impl<'a> Search<'a> {
     }
 
     fn matching(&mut self, place: Place, ask: &Ask, index: usize) -> Result<bool, String> {
-        let (inventory, choices) = (self.devices.inventory, &self.choices);
+        let (inventory, choices) = (&self.devices.inventory, &self.choices);
         let known = self.matches.entry(place).or_insert_with(|| {
             choices.iter().map(|choice| inventory.matches(ask, choice.at.driver, choice.at.device)).collect()
         });
@@ -327,7 +327,7 @@ impl<'a> Search<'a> {
 
     /// How much is left of a counter or of a dimension of a shared device (SCH-209, SCH-210).
     fn left(&self, budget: &Budget, choice: Choice<'_>) -> Quantity {
-        let (inventory, ledger) = (self.devices.inventory, &self.devices.ledger);
+        let (inventory, ledger) = (&self.devices.inventory, &self.devices.ledger);
         let there = match (budget, choice.own) {
             (Budget::Capacity(_, dimension), _) => {
                 choice.at.device.capacity.get(dimension).map(|capacity| capacity.value).unwrap_or_default()

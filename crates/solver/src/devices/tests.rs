@@ -1,6 +1,6 @@
 //! The cases of dynamic resource allocation, as far as they are about who gets which device.
 
-mod build;
+pub(crate) mod build;
 mod sharing;
 
 use std::collections::BTreeSet;

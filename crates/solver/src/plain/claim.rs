@@ -15,6 +15,7 @@ use karpenter_model::scheduling::HostPort;
 use karpenter_model::taints::first_untolerated;
 
 use crate::attachments::{Attached, conflicts, ports_of, volume_alternatives};
+use crate::devices::{self, Attempt, DeviceRefusal, Devices, TypeOption, claims_of};
 use crate::min_values;
 use crate::misfit::{Candidate, Misses};
 use crate::options::{MinValuesPolicy, Options, Reserved};
@@ -52,6 +53,7 @@ pub(crate) struct Addition<'a> {
     parts: Vec<ClaimPart<'a>>,
     held: BTreeSet<String>,
     min_values_relaxed: bool,
+    devices: Option<Attempt>,
 }
 
 /// Whether a new claim is being opened: only then may minimums be lowered (SCH-49).
@@ -67,6 +69,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) labels: &'a LabelRules,
     pub(crate) options: &'a Options,
     pub(crate) reservations: &'a Reservations,
+    pub(crate) devices: Option<&'a Devices>,
 }
 
 impl<'a> OpenClaim<'a> {
@@ -215,23 +218,21 @@ impl<'a> OpenClaim<'a> {
         let mut requests = self.requests.clone();
         requests.add(&pod.requests);
         let mut misses = Misses::new(&requirements);
-        let mut parts = Vec::new();
-        for part in of {
-            let wanted = &pod.scheduling.host_ports;
-            let taken = wanted.iter().any(|port| part.daemon_ports.iter().any(|daemon| daemon.conflicts(port)));
-            if taken || conflicts(&part.ports, pod) {
-                continue;
-            }
-            let mut needed = requests.clone();
-            needed.add(&part.overhead);
-            let mut types = part.types.clone();
-            types.retain(|candidate| misses.check(candidate, &needed, rules.labels));
-            if !types.is_empty() {
-                parts.push(ClaimPart { types, ..part.clone() });
-            }
-        }
+        let mut parts = fitting(of, pod, &requests, &mut misses, rules.labels);
         if parts.is_empty() {
             return Err(misses.into_refusal());
+        }
+        let devices = self.devices(&parts, pod, &requirements, rules).map_err(Refusal::Devices)?;
+        if let Some(attempt) = &devices {
+            requirements = attempt.requirements.clone();
+            parts = fitting(&parts, pod, &requests, &mut Misses::new(&requirements), rules.labels);
+            for part in &mut parts {
+                part.types.retain(|candidate| attempt.by_type.contains_key(&candidate.instance_type.name));
+            }
+            parts.retain(|part| !part.types.is_empty());
+            if parts.is_empty() {
+                return Err(Refusal::Devices(DeviceRefusal::NoDevices));
+            }
         }
         let types = parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type);
         let unmet = min_values::unmet(&requirements, &types);
@@ -244,7 +245,24 @@ impl<'a> OpenClaim<'a> {
             min_values_relaxed = true;
         }
         let held = self.reservations(&parts, &requirements, rules)?;
-        Ok(Addition { requirements, parts, held, min_values_relaxed })
+        Ok(Addition { requirements, parts, held, min_values_relaxed, devices })
+    }
+
+    /// What the pod's resource claims would get.
+    fn devices(
+        &self,
+        parts: &[ClaimPart<'a>],
+        pod: &PodView,
+        requirements: &Requirements,
+        rules: Rules<'_>,
+    ) -> Result<Option<Attempt>, DeviceRefusal> {
+        let Some(devices) = rules.devices.filter(|_| !pod.resource_claims.is_empty()) else { return Ok(None) };
+        let types = parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type);
+        let mut types: Vec<TypeOption<'_>> =
+            types.map(|known| TypeOption { name: &known.name, devices: &known.devices }).collect();
+        types.sort_by_key(|option| option.name);
+        let candidate = devices::Candidate { name: &self.hostname, node: None, requirements, types };
+        devices.allocate(&candidate, &claims_of(pod)).map(Some)
     }
 
     /// Which reservations the claim would hold (V15-84).
@@ -290,8 +308,15 @@ impl<'a> OpenClaim<'a> {
         addition: Addition<'a>,
         topology: &mut Topology<'_>,
         reservations: &mut Reservations,
+        devices: Option<&mut Devices>,
     ) {
         reservations.hold(&self.hostname, &self.held, &addition.held);
+        if let Some(devices) = devices {
+            addition.devices.into_iter().for_each(|attempt| devices.commit(attempt));
+            let types = addition.parts.iter().flat_map(|part| &part.types);
+            let kept = types.map(|candidate| candidate.instance_type.name.as_str()).collect();
+            devices.keep_types(&self.hostname, &kept);
+        }
         self.held = addition.held;
         self.requirements = addition.requirements;
         self.parts = addition.parts;
@@ -316,4 +341,30 @@ impl<'a> OpenClaim<'a> {
     fn types(&self) -> impl Iterator<Item = &'a InstanceType> + Clone + '_ {
         self.parts.iter().flat_map(|part| &part.types).map(|candidate| candidate.instance_type)
     }
+}
+
+/// Types that meet the requirements and hold everything.
+fn fitting<'a>(
+    of: &[ClaimPart<'a>],
+    pod: &PodView,
+    requests: &Resources,
+    misses: &mut Misses<'_>,
+    labels: &LabelRules,
+) -> Vec<ClaimPart<'a>> {
+    let mut parts = Vec::new();
+    for part in of {
+        let wanted = &pod.scheduling.host_ports;
+        let taken = wanted.iter().any(|port| part.daemon_ports.iter().any(|daemon| daemon.conflicts(port)));
+        if taken || conflicts(&part.ports, pod) {
+            continue;
+        }
+        let mut needed = requests.clone();
+        needed.add(&part.overhead);
+        let mut types = part.types.clone();
+        types.retain(|candidate| misses.check(candidate, &needed, labels));
+        if !types.is_empty() {
+            parts.push(ClaimPart { types, ..part.clone() });
+        }
+    }
+    parts
 }

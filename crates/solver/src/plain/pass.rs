@@ -9,6 +9,7 @@ use karpenter_model::pool::by_precedence;
 use karpenter_model::resources::{CPU, MEMORY};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
+use crate::devices::{Devices, Facts, Inventory};
 use crate::options::Options;
 use crate::places::{AllPods, Placed};
 use crate::plain::claim::{OpenClaim, Rules};
@@ -27,6 +28,7 @@ pub(crate) struct Pass<'a> {
     claims: Vec<OpenClaim<'a>>,
     topology: Topology<'a>,
     reservations: Reservations,
+    devices: Option<Devices>,
     /// Names of nodes that are going away.
     going: BTreeSet<&'a str>,
     some_pool_prefers_no_schedule: bool,
@@ -53,6 +55,7 @@ impl<'a> Pass<'a> {
             claims: Vec::new(),
             topology: Topology::new(snapshot, labels),
             reservations: Reservations::new(snapshot, labels),
+            devices: Facts::of(snapshot).map(|facts| Devices::new(Arc::new(Inventory::new(facts)), labels)),
             going: snapshot.nodes.iter().filter(|node| node.is_going()).map(ExistingNode::name).collect(),
             placed: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -98,10 +101,11 @@ impl<'a> Pass<'a> {
 
     /// SCH-92: try, relax one step, try again.
     fn attempt(&mut self, pod: &'a PodView, should_stop: &mut dyn FnMut() -> bool) -> Attempt {
-        if let Some(why) = &pod.unplannable {
+        let ignored = (pod.uses_devices && self.devices.is_none()).then_some(Refusal::DevicesIgnored);
+        if let Some(why) = pod.unplannable.clone().map(Refusal::Unreadable).or(ignored) {
             // Whoever made the snapshot should have left it out; it must not be planned without what it asks for (Q7).
             let pools = self.templates.iter().map(|template| template.pool.name.clone());
-            let refused = |pool| RefusedBy { pool, why: Refusal::Unreadable(why.clone()) };
+            let refused = |pool| RefusedBy { pool, why: why.clone() };
             return Attempt::Failed(pools.map(refused).collect());
         }
         let mut trial = Trial::new(pod, self.options.preferences);
@@ -128,17 +132,31 @@ impl<'a> Pass<'a> {
     fn place(&mut self, trial: &Trial<'_>) -> Result<Placement, Vec<RefusedBy>> {
         let moves_freely = self.moves_freely(trial.pod);
         for slot in self.nodes.iter_mut().filter(|slot| moves_freely || !slot.node.unsettled) {
-            if let Some(requirements) = slot.try_add(trial, &self.topology) {
+            if let Some((requirements, attempt)) = slot.try_add(trial, &self.topology, self.devices.as_ref()) {
                 slot.commit(trial, requirements, &mut self.topology);
+                if let (Some(devices), Some(attempt)) = (&mut self.devices, attempt) {
+                    devices.commit(attempt);
+                }
                 return Ok(Placement::Existing(slot.node.name().to_owned()));
             }
         }
         let mut order: Vec<usize> = (0..self.claims.len()).collect();
         order.sort_by_key(|index| self.claims[*index].pods.len());
         for index in order {
-            let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
+            let rules = Rules {
+                labels: self.labels,
+                options: self.options,
+                reservations: &self.reservations,
+                devices: self.devices.as_ref(),
+            };
             if let Ok(addition) = self.claims[index].try_add(trial, &self.topology, rules) {
-                self.claims[index].commit(trial, addition, &mut self.topology, &mut self.reservations);
+                self.claims[index].commit(
+                    trial,
+                    addition,
+                    &mut self.topology,
+                    &mut self.reservations,
+                    self.devices.as_mut(),
+                );
                 return Ok(Placement::New(index));
             }
         }
@@ -155,10 +173,15 @@ impl<'a> Pass<'a> {
         let mut reasons = Vec::new();
         let number = self.claims.len();
         for template in &mut self.templates {
-            let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
+            let rules = Rules {
+                labels: self.labels,
+                options: self.options,
+                reservations: &self.reservations,
+                devices: self.devices.as_ref(),
+            };
             match OpenClaim::open(template, number, trial, &self.topology, rules) {
                 Ok((mut claim, addition)) => {
-                    claim.commit(trial, addition, &mut self.topology, &mut self.reservations);
+                    claim.commit(trial, addition, &mut self.topology, &mut self.reservations, self.devices.as_mut());
                     template.charge(&claim.largest_capacity());
                     self.claims.push(claim);
                     return Ok(Placement::New(number));
@@ -181,8 +204,18 @@ impl<'a> Pass<'a> {
         let at = |pod: &PodId| all.binary_search_by(|known| known.id.cmp(pod)).ok().and_then(|at| at.try_into().ok());
         let places = self.placed.into_iter().filter_map(|(pod, place)| Some((at(&pod)?, place))).collect();
         let mut plan = Plan { placed: Placed::new(&all, places), ..Plan::default() };
+        for slot in &self.nodes {
+            if let Some(given) = self.devices.as_ref().and_then(|devices| devices.given(&slot.candidate())) {
+                plan.devices.insert(slot.node.name().to_owned(), given.values().flatten().cloned().collect());
+            }
+        }
         let mut numbers = BTreeMap::new();
-        let rules = Rules { labels: self.labels, options: self.options, reservations: &self.reservations };
+        let rules = Rules {
+            labels: self.labels,
+            options: self.options,
+            reservations: &self.reservations,
+            devices: self.devices.as_ref(),
+        };
         for (old, claim) in self.claims.into_iter().enumerate() {
             let pool = claim.pool.name.clone();
             match claim.finish(rules, &all) {

@@ -54,6 +54,7 @@ fn instance_type(cpus: i64) -> InstanceType {
         capacity: Resources::new().with("cpu", Quantity::units(cpus)).with("pods", Quantity::units(10)),
         overhead: Overhead::default(),
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }
 }
 

@@ -186,6 +186,13 @@ impl Pod {
         })
     }
 
+    /// Resource claims.
+    pub(super) fn uses(mut self, claims: &[&str]) -> Self {
+        self.0.uses_devices = true;
+        self.0.resource_claims.extend(claims.iter().map(ToString::to_string));
+        self
+    }
+
     pub(super) fn daemon(mut self) -> Self {
         self.0.owner = PodOwner::DaemonSet;
         self

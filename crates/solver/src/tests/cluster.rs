@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::claim::{ClaimView, ConditionView, Status};
+use karpenter_model::devices::{Allocation, Consumer, DeviceFacts, DeviceId, GivenDevice, Reach, Slice};
 use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels::{self, LabelRules};
@@ -18,6 +19,7 @@ use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use super::build::{Pod, Pool, key, pool, selector};
 use super::fixtures::{RESERVATION, Type, f1, rules};
 use crate::check::violations;
+use crate::devices::Taken;
 use crate::{Options, Placement, Plan, PlannedClaim, plan};
 
 /// How far launched nodes get before the next pass.
@@ -38,6 +40,8 @@ pub(super) struct Cluster {
     pub(super) daemons: Vec<Arc<PodView>>,
     pub(super) namespaces: BTreeMap<String, BTreeMap<String, String>>,
     pub(super) credits: BTreeMap<String, u32>,
+    /// `None`: pods that use devices are refused.
+    pub(super) devices: Option<Arc<DeviceFacts>>,
     pub(super) options: Options,
     pub(super) rules: LabelRules,
     pub(super) launched: Launched,
@@ -71,6 +75,7 @@ pub(super) fn empty() -> Cluster {
         daemons: Vec::new(),
         namespaces: BTreeMap::new(),
         credits: BTreeMap::new(),
+        devices: None,
         options: Options::default(),
         rules: rules(),
         launched: Launched::InFlight,
@@ -119,6 +124,7 @@ impl Cluster {
             daemons: self.daemons.clone(),
             namespaces: self.namespaces.clone(),
             reservation_credits: self.credits.clone(),
+            devices: self.devices.clone(),
         }
     }
 
@@ -155,7 +161,13 @@ impl Cluster {
                 Placement::Existing(name) => name,
                 Placement::New(index) => &names[*index],
             };
+            // Devices of a node are given once it has published them: until then the pod waits.
+            let up = self.nodes.iter().any(|node| node.name() == name && node.is_initialized());
+            if !up && !self.pending[id].resource_claims.is_empty() {
+                continue;
+            }
             let pod = self.pending.remove(id).unwrap();
+            self.give_devices(&plan, placement, name, &pod);
             self.bind(Arc::unwrap_or_clone(pod), name);
         }
         self.last = plan;
@@ -312,11 +324,84 @@ impl Cluster {
         let node = launched_node(claim, known, offering, labels, self.launched);
         let reservation =
             offering.requirements.get(RESERVATION).and_then(Requirement::single_value).map(ToOwned::to_owned);
+        let known = known.clone();
         self.nodes.push(node);
+        if self.launched == Launched::Initialized {
+            self.publish(&known, &name);
+        }
         if let Some(id) = reservation {
             self.take_reserved(&id);
         }
         name
+    }
+
+    /// What the scheduler does for the resource claims of a pod: as planned.
+    fn give_devices(&mut self, plan: &Plan, placement: &Placement, name: &str, pod: &PodView) {
+        let Some(facts) = &mut self.devices else { return };
+        let node = self.nodes.iter().find(|node| node.name() == name).unwrap();
+        let of_type = node.labels().get(labels::INSTANCE_TYPE).map(String::as_str).unwrap_or_default();
+        let planned = match placement {
+            Placement::Existing(name) => plan.devices.get(name),
+            Placement::New(index) => plan.claims[*index].devices.get(of_type),
+        };
+        for id in crate::devices::claims_of(pod) {
+            let facts = Arc::make_mut(facts);
+            let claim = Arc::make_mut(facts.claims.iter_mut().find(|claim| claim.id == id).unwrap());
+            let consumer = Consumer::Pod { uid: pod.uid.clone() };
+            if let Some(known) = &mut claim.allocation {
+                known.reserved_for.push(consumer);
+                continue;
+            }
+            let taken: Vec<&Taken> = planned.into_iter().flatten().filter(|one| one.claim == id).collect();
+            let devices = taken.iter().map(|one| GivenDevice {
+                id: if one.own {
+                    DeviceId { pool: published_pool(&one.device.pool, name), ..one.device.clone() }
+                } else {
+                    one.device.clone()
+                },
+                consumed: one.consumed.clone(),
+            });
+            let local = taken.iter().any(|one| {
+                one.own
+                    || facts
+                        .slices
+                        .iter()
+                        .any(|slice| slice.pool == one.device.pool && matches!(slice.reach, Reach::Node(_)))
+            });
+            let here = Requirements::from_iter([Requirement::any_of(labels::HOSTNAME, [name])]);
+            let mut topology = Requirements::new();
+            for one in &taken {
+                topology.add_all(&one.topology);
+            }
+            claim.allocation = Some(Allocation {
+                devices: devices.collect(),
+                terms: vec![if local { here } else { topology }],
+                reserved_for: vec![consumer],
+            });
+        }
+    }
+
+    /// What the drivers of a node do once it runs.
+    fn publish(&mut self, known: &InstanceType, name: &str) {
+        let Some(facts) = &mut self.devices else { return };
+        for pool in &known.devices.pools {
+            let slice = |suffix: &str| Slice {
+                name: format!("{name}-{}{suffix}", pool.driver),
+                driver: pool.driver.clone(),
+                pool: published_pool(&pool.pool, name),
+                generation: 1,
+                parts: if pool.counters.is_empty() { 1 } else { 2 },
+                owner: Some(name.to_owned()),
+                reach: Reach::Node(name.to_owned()),
+                counters: BTreeMap::new(),
+                devices: Vec::new(),
+            };
+            let facts = Arc::make_mut(facts);
+            facts.slices.push(Arc::new(Slice { devices: pool.devices.clone(), ..slice("") }));
+            if !pool.counters.is_empty() {
+                facts.slices.push(Arc::new(Slice { counters: pool.counters.clone(), ..slice("-counters") }));
+            }
+        }
     }
 
     fn take_reserved(&mut self, id: &str) {
@@ -330,6 +415,11 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Each node has its own pool.
+fn published_pool(pool: &str, node: &str) -> String {
+    format!("{pool}-{node}")
 }
 
 /// SCH-220, and what the cloud knows about the instance.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_model::devices::TypeDevices;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::quantity::Quantity;
@@ -51,6 +52,7 @@ pub(super) fn it(name: &str, capacity: &str) -> Type {
         capacity,
         overhead: Overhead { kube_reserved: resources("cpu=100m memory=10Mi"), ..Overhead::default() },
         attachment_limits: BTreeMap::new(),
+        devices: TypeDevices::default(),
     };
     let default = [("z1", "spot"), ("z2", "spot"), ("z1", "on-demand"), ("z2", "on-demand"), ("z3", "on-demand")];
     Type(known).offers(&default.map(|(zone, capacity_type)| (zone, capacity_type, price)))
@@ -116,6 +118,12 @@ impl Type {
         }
         offerings.push(reserved);
         self.offerings(offerings)
+    }
+
+    /// What nodes of the type will publish.
+    pub(super) fn brings(mut self, devices: TypeDevices) -> Self {
+        self.0.devices = devices;
+        self
     }
 
     pub(super) fn attaches(mut self, driver: &str, limit: u32) -> Self {

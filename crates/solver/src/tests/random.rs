@@ -180,7 +180,7 @@ pub(super) fn any_cluster() -> impl Strategy<Value = Cluster> {
 }
 
 pub(super) fn text(plan: &Plan) -> String {
-    format!("{:#?} {:#?} {:#?} {:?}", plan.placed, plan.claims, plan.unplaced, plan.untried)
+    format!("{:#?} {:#?} {:#?} {:?} {:#?}", plan.placed, plan.claims, plan.unplaced, plan.untried, plan.devices)
 }
 
 /// The same things, listed the other way round.

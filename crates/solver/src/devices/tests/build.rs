@@ -1,32 +1,32 @@
 //! Devices, claims and passes in few words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::devices::{
-    Allocation, Ask, AttributeValue, Constraint, Consumer, Count, Device, DeviceClass, DeviceRequest, DeviceSelector,
-    GivenDevice, Reach, RequestKind, Selector, Slice, TemplatePool,
+    Allocation, Ask, AttributeValue, Constraint, Consumer, Count, Device, DeviceClass, DeviceFacts, DeviceRequest,
+    DeviceSelector, GivenDevice, Reach, RequestKind, Selector, Slice, TemplatePool,
 };
 use karpenter_model::labels;
 use karpenter_model::requirements::Requirement;
 
 use super::super::*;
 
-pub(super) fn id(driver: &str, pool: &str, device: &str) -> DeviceId {
+pub(crate) fn id(driver: &str, pool: &str, device: &str) -> DeviceId {
     DeviceId { driver: driver.to_owned(), pool: pool.to_owned(), device: device.to_owned() }
 }
 
-pub(super) fn device(name: &str) -> Device {
+pub(crate) fn device(name: &str) -> Device {
     Device { name: name.to_owned(), ..Device::default() }
 }
 
-pub(super) fn labelled(mut device: Device, name: &str, value: i64) -> Device {
+pub(crate) fn labelled(mut device: Device, name: &str, value: i64) -> Device {
     device.attributes.insert(name.to_owned(), AttributeValue::Int(value));
     device
 }
 
 /// One complete pool of the driver, for all nodes.
-pub(super) fn slice(driver: &str, devices: &[&str]) -> Slice {
+pub(crate) fn slice(driver: &str, devices: &[&str]) -> Slice {
     Slice {
         name: "s".to_owned(),
         driver: driver.to_owned(),
@@ -40,20 +40,20 @@ pub(super) fn slice(driver: &str, devices: &[&str]) -> Slice {
     }
 }
 
-pub(super) fn named_nodes(slice: Slice, node: &str) -> Slice {
+pub(crate) fn named_nodes(slice: Slice, node: &str) -> Slice {
     Slice { reach: Reach::Node(node.to_owned()), ..slice }
 }
 
-pub(super) fn zone(zones: &str) -> Requirements {
+pub(crate) fn zone(zones: &str) -> Requirements {
     Requirements::from_iter([Requirement::any_of(labels::ZONE, zones.split(' '))])
 }
 
 /// A term for each text, with its zones.
-pub(super) fn in_zone(terms: &[&str]) -> Reach {
+pub(crate) fn in_zone(terms: &[&str]) -> Reach {
     Reach::Nodes(terms.iter().map(|zones| zone(zones)).collect())
 }
 
-pub(super) fn template(driver: &str, devices: &[&str]) -> TypeDevices {
+pub(crate) fn template(driver: &str, devices: &[&str]) -> TypeDevices {
     let pool = TemplatePool {
         driver: driver.to_owned(),
         pool: "own".to_owned(),
@@ -63,25 +63,25 @@ pub(super) fn template(driver: &str, devices: &[&str]) -> TypeDevices {
     TypeDevices { pools: vec![pool], bindings: Vec::new() }
 }
 
-pub(super) fn types(list: &[(&str, TypeDevices)]) -> Vec<(String, TypeDevices)> {
+pub(crate) fn types(list: &[(&str, TypeDevices)]) -> Vec<(String, TypeDevices)> {
     list.iter().map(|(name, devices)| ((*name).to_owned(), devices.clone())).collect()
 }
 
 /// Of the class that is named like the request.
-pub(super) fn ask(class: &str, count: Count) -> Ask {
+pub(crate) fn ask(class: &str, count: Count) -> Ask {
     Ask { class: class.to_owned(), selectors: Vec::new(), count, capacity: BTreeMap::new() }
 }
 
-pub(super) fn request(name: &str, kind: RequestKind) -> DeviceRequest {
+pub(crate) fn request(name: &str, kind: RequestKind) -> DeviceRequest {
     DeviceRequest { name: name.to_owned(), kind }
 }
 
-pub(super) fn exactly(name: &str, count: u32) -> DeviceRequest {
+pub(crate) fn exactly(name: &str, count: u32) -> DeviceRequest {
     request(name, RequestKind::Exactly(ask(name, Count::Exactly(count))))
 }
 
 /// All of them.
-pub(super) fn any(name: &str) -> DeviceRequest {
+pub(crate) fn any(name: &str) -> DeviceRequest {
     request(name, RequestKind::Exactly(ask(name, Count::All)))
 }
 
@@ -92,7 +92,7 @@ fn exact(request: DeviceRequest) -> Ask {
     }
 }
 
-pub(super) fn first<N: Into<String>>(name: &str, all: impl IntoIterator<Item = (N, DeviceRequest)>) -> DeviceRequest {
+pub(crate) fn first<N: Into<String>>(name: &str, all: impl IntoIterator<Item = (N, DeviceRequest)>) -> DeviceRequest {
     let all = all.into_iter().map(|(name, request)| (name.into(), exact(request)));
     request(name, RequestKind::FirstAvailable(all.collect()))
 }
@@ -104,26 +104,26 @@ fn edited(request: DeviceRequest, change: impl FnOnce(&mut Ask)) -> DeviceReques
     self::request(&name, RequestKind::Exactly(ask))
 }
 
-pub(super) fn on(class: &str, request: DeviceRequest) -> DeviceRequest {
+pub(crate) fn on(class: &str, request: DeviceRequest) -> DeviceRequest {
     edited(request, |ask| class.clone_into(&mut ask.class))
 }
 
-pub(super) fn selecting(request: DeviceRequest, selector: Selector) -> DeviceRequest {
+pub(crate) fn selecting(request: DeviceRequest, selector: Selector) -> DeviceRequest {
     edited(request, |ask| ask.selectors.push(selector))
 }
 
-pub(super) fn asking(request: DeviceRequest, dimension: &str, amount: Quantity) -> DeviceRequest {
+pub(crate) fn asking(request: DeviceRequest, dimension: &str, amount: Quantity) -> DeviceRequest {
     edited(request, |ask| {
         ask.capacity.insert(dimension.to_owned(), amount);
     })
 }
 
-pub(super) fn match_attribute(requests: &[&str], attribute: &str) -> Constraint {
+pub(crate) fn match_attribute(requests: &[&str], attribute: &str) -> Constraint {
     let requests = requests.iter().map(ToString::to_string).collect();
     Constraint::MatchAttribute { requests, attribute: attribute.to_owned() }
 }
 
-pub(super) fn claim(name: &str, requests: impl IntoIterator<Item = DeviceRequest>) -> ResourceClaim {
+pub(crate) fn claim(name: &str, requests: impl IntoIterator<Item = DeviceRequest>) -> ResourceClaim {
     ResourceClaim {
         id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
         requests: requests.into_iter().collect(),
@@ -150,57 +150,65 @@ impl DeviceSelector for FailingOn {
     }
 }
 
-pub(super) fn failing_on(device: &str) -> Selector {
+pub(crate) fn failing_on(device: &str) -> Selector {
     Selector::Compiled(Arc::new(FailingOn(device.to_owned())))
 }
 
 /// What there is. Class `gpu` selects by driver `gpu.com`.
 #[derive(Clone)]
-pub(super) struct World {
-    facts: Facts,
+pub(crate) struct World {
+    facts: DeviceFacts,
+    moving: BTreeSet<String>,
+    nodes: BTreeSet<String>,
     empty: Requirements,
 }
 
 impl Default for World {
     fn default() -> Self {
-        Self { facts: Facts::default(), empty: Requirements::new() }.class("gpu", "gpu.com")
+        let none = Self {
+            facts: DeviceFacts::default(),
+            moving: BTreeSet::new(),
+            nodes: BTreeSet::new(),
+            empty: Requirements::new(),
+        };
+        none.class("gpu", "gpu.com")
     }
 }
 
 impl World {
-    pub(super) fn class(mut self, name: &str, driver: &str) -> Self {
+    pub(crate) fn class(mut self, name: &str, driver: &str) -> Self {
         let selectors = vec![Selector::Compiled(Arc::new(OfDriver(driver.to_owned())))];
-        self.facts.classes.push(DeviceClass { name: name.to_owned(), selectors });
+        self.facts.classes.push(Arc::new(DeviceClass { name: name.to_owned(), selectors }));
         self
     }
 
-    pub(super) fn slice(mut self, slice: Slice) -> Self {
-        self.facts.slices.push(slice);
+    pub(crate) fn slice(mut self, slice: Slice) -> Self {
+        self.facts.slices.push(Arc::new(slice));
         self
     }
 
-    pub(super) fn claims(mut self, claims: impl IntoIterator<Item = ResourceClaim>) -> Self {
-        self.facts.claims.extend(claims);
+    pub(crate) fn claims(mut self, claims: impl IntoIterator<Item = ResourceClaim>) -> Self {
+        self.facts.claims.extend(claims.into_iter().map(Arc::new));
         self
     }
 
-    pub(super) fn moving(mut self, uid: &str) -> Self {
-        self.facts.moving.insert(uid.to_owned());
+    pub(crate) fn moving(mut self, uid: &str) -> Self {
+        self.moving.insert(uid.to_owned());
         self
     }
 
-    pub(super) fn node(mut self, name: &str) -> Self {
-        self.facts.nodes.insert(name.to_owned());
+    pub(crate) fn node(mut self, name: &str) -> Self {
+        self.nodes.insert(name.to_owned());
         self
     }
 
     /// A claim `holder` has the device of the published pool.
-    pub(super) fn held(self, device: &str, consumers: &[Consumer]) -> Self {
+    pub(crate) fn held(self, device: &str, consumers: &[Consumer]) -> Self {
         self.shared_by("holder", device, &[], consumers)
     }
 
     /// A claim has this much of a device.
-    pub(super) fn shared_by(self, name: &str, device: &str, amounts: &[(&str, Quantity)], by: &[Consumer]) -> Self {
+    pub(crate) fn shared_by(self, name: &str, device: &str, amounts: &[(&str, Quantity)], by: &[Consumer]) -> Self {
         let consumed = amounts.iter().map(|(dimension, amount)| ((*dimension).to_owned(), *amount)).collect();
         let allocation = Allocation {
             devices: vec![GivenDevice { id: id("gpu.com", "pool", device), consumed }],
@@ -210,21 +218,25 @@ impl World {
         self.claims([ResourceClaim { allocation: Some(allocation), ..claim(name, [exactly("gpu", 1)]) }])
     }
 
-    pub(super) fn holder(&mut self) -> &mut Allocation {
+    pub(crate) fn holder(&mut self) -> &mut Allocation {
         let holder = self.facts.claims.iter_mut().find(|claim| claim.id.name == "holder");
-        holder.and_then(|claim| claim.allocation.as_mut()).unwrap()
+        holder.and_then(|claim| Arc::make_mut(claim).allocation.as_mut()).unwrap()
     }
 
-    pub(super) fn pass(&self) -> Pass {
-        // Tests are short; what they look at may stay for ever.
-        let inventory: &'static Inventory = Box::leak(Box::new(Inventory::new(self.facts.clone())));
-        let rules: &'static LabelRules = Box::leak(Box::new(LabelRules::core()));
-        Pass { devices: Devices::new(inventory, rules), empty: self.empty.clone() }
+    pub(crate) fn facts(&self) -> DeviceFacts {
+        self.facts.clone()
+    }
+
+    pub(crate) fn pass(&self) -> Pass {
+        let known = Arc::new(self.facts.clone());
+        let facts = Facts { known, moving: self.moving.clone(), nodes: self.nodes.clone() };
+        let inventory = Arc::new(Inventory::new(facts));
+        Pass { devices: Devices::new(inventory, &LabelRules::core()), empty: self.empty.clone() }
     }
 }
 
-pub(super) struct Pass {
-    pub(super) devices: Devices<'static>,
+pub(crate) struct Pass {
+    pub(crate) devices: Devices,
     empty: Requirements,
 }
 
@@ -265,22 +277,22 @@ impl Pass {
         text
     }
 
-    pub(super) fn give(&mut self, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
+    pub(crate) fn give(&mut self, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
         self.give_on(None, candidate, kinds, claims)
     }
 
-    pub(super) fn give_on(&mut self, node: Option<&str>, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
+    pub(crate) fn give_on(&mut self, node: Option<&str>, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
         let attempt = self.attempt(&self.empty, node, candidate, kinds, claims);
         self.told(attempt, true)
     }
 
-    pub(super) fn give_in(&mut self, place: &Requirements, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
+    pub(crate) fn give_in(&mut self, place: &Requirements, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
         let attempt = self.attempt(place, None, candidate, kinds, claims);
         self.told(attempt, true)
     }
 
     /// Without taking it.
-    pub(super) fn ask(&mut self, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
+    pub(crate) fn ask(&mut self, candidate: &str, kinds: &Kinds, claims: &[&str]) -> String {
         let attempt = self.attempt(&self.empty, None, candidate, kinds, claims);
         self.told(attempt, false)
     }

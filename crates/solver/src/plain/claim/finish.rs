@@ -32,6 +32,8 @@ impl OpenClaim<'_> {
             .flat_map(|known| known.launchable_offerings(requirements, rules.labels))
             .filter_map(|offering| offering.capacity_type())
             .collect();
+        let given = rules.devices.and_then(|devices| devices.given(&self.hostname)).cloned().unwrap_or_default();
+        let devices = given.into_iter().filter(|(name, _)| types.iter().any(|known| known.name == *name)).collect();
         let instance_types: Vec<String> = types.iter().map(|known| known.name.clone()).collect();
         let mut narrowed = requirements.clone();
         for key in [labels::REGISTERED, labels::INITIALIZED] {
@@ -51,6 +53,7 @@ impl OpenClaim<'_> {
             pods: PodList::new(all, pods.collect()),
             price,
             min_values_relaxed: self.min_values_relaxed,
+            devices,
         })
     }
 
