@@ -6,6 +6,7 @@
 mod amounts;
 mod bound;
 mod claims;
+mod devices;
 mod knapsack;
 mod prices;
 mod sites;
@@ -44,6 +45,8 @@ pub enum Rule {
     Spread,
     Affinity,
     AntiAffinity,
+    /// A claim does not have the devices that it asks for, or somebody else has them too.
+    Devices,
     /// A lighter pool was used where a heavier one would do.
     Weights,
     /// A claim costs something else than the plan says.
@@ -83,6 +86,7 @@ pub fn violations(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan) -> Vec<V
         check.amounts(&site);
     }
     check.claims();
+    check.devices();
     check.topology();
     check.weights();
     check.prices();

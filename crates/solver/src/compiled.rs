@@ -27,6 +27,7 @@ pub(crate) mod queues;
 pub(crate) mod stock;
 pub(crate) mod undo;
 pub(crate) mod wishes;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

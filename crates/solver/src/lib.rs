@@ -36,8 +36,8 @@ pub use min_values::unmet_min_values;
 pub use options::{MinValuesPolicy, Options, Planner, Preferences, Reserved};
 pub use places::{Ids, Placed, Places, PodList};
 pub use plan::{
-    Criterion, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Solver, Unplaced, Work, appraise, plan,
-    plan_until,
+    Criterion, EffectiveZone, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Solver, Unplaced, Work,
+    appraise, effective_zones, plan, plan_until,
 };
 pub use shapes::{Cheaper, Fill, Lack, NodeRefusal, NodesRefuse, Shape, refusing_nodes, shape};
 

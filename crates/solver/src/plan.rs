@@ -151,6 +151,32 @@ pub enum Placement {
     New(usize),
 }
 
+/// Where a pod that waits could be at all, before anything is placed (SCH-29).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EffectiveZone {
+    Only(String),
+    /// In several zones, or wherever.
+    Flexible,
+    /// Nowhere.
+    None,
+}
+
+impl EffectiveZone {
+    /// As metrics name it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Only(zone) => zone,
+            Self::Flexible => "flexible",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The effective zones of the snapshot's pods in phase Pending, by pod.
+pub fn effective_zones(snapshot: &Snapshot, rules: &LabelRules, options: &Options) -> BTreeMap<PodId, EffectiveZone> {
+    Solver::new(rules).effective_zones(snapshot, options)
+}
+
 /// A node to launch.
 #[derive(Debug, Clone)]
 pub struct PlannedClaim {
@@ -369,6 +395,11 @@ impl Solver {
                 crate::best::plan(self.compiled(snapshot), snapshot, &rules, options, should_stop)
             }
         }
+    }
+
+    /// As [`effective_zones`].
+    pub fn effective_zones(&mut self, snapshot: &Snapshot, options: &Options) -> BTreeMap<PodId, EffectiveZone> {
+        Pass::new(self.compiled(snapshot), *options).effective_zones()
     }
 
     /// What was compiled so far.

@@ -30,3 +30,4 @@ mod results;
 mod spread;
 mod taints;
 mod volumes;
+mod zones;

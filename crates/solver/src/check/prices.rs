@@ -50,7 +50,8 @@ impl Check<'_> {
 
     fn would_take(&self, offer: &PoolOffer, pod: &PodView) -> bool {
         let wishes = &pod.scheduling;
-        let plain = wishes.preferred_terms.is_empty()
+        let plain = !pod.uses_devices
+            && wishes.preferred_terms.is_empty()
             && wishes.required_terms.len() < 2
             && wishes.spread.is_empty()
             && wishes.affinity.is_empty()

@@ -42,11 +42,12 @@ impl Evaluation<'_> {
         req: ReqId,
         rows: &mut [u64],
     ) -> Result<(ReqId, Option<Attempt>), Miss> {
+        let Some(devices) = self.devices else { return Ok((req, None)) };
         let Compiled { algebra, catalogues, pools, pods, .. } = &mut *self.compiled;
-        let pod = &pods.pending[trial.pod].pod;
-        let Some(devices) = self.devices.filter(|_| !pod.resource_claims.is_empty()) else {
+        let pod = &pods.all[trial.pod];
+        if pod.resource_claims.is_empty() {
             return Ok((req, None));
-        };
+        }
         let catalogue = &mut catalogues[pools[host.pool].catalogue];
         let name = placeholder(host.at);
         let requirements = with_host(algebra.requirements(req), &name);
@@ -111,7 +112,7 @@ impl Pass<'_> {
             requirements: &known,
             types: vec![option],
         };
-        let attempt = devices.allocate(&candidate, &claims_of(&pods.pending[trial.pod].pod)).ok()?;
+        let attempt = devices.allocate(&candidate, &claims_of(&pods.all[trial.pod])).ok()?;
         // The node keeps what the devices ask for beyond its labels.
         let added = attempt.requirements.iter().filter(|one| known.get(one.key()) != Some(one));
         let added: Requirements = added.cloned().collect();
@@ -156,7 +157,7 @@ impl Pass<'_> {
         catalogue: &Catalogue,
         left: &Bits,
     ) -> Result<Option<Attempt>, DeviceRefusal> {
-        let pod = &self.compiled.pods.pending[trial.pod].pod;
+        let pod = &self.compiled.pods.all[trial.pod];
         let Some(devices) = self.devices.as_ref().filter(|_| !pod.resource_claims.is_empty()) else { return Ok(None) };
         let name = placeholder(self.claims.len());
         let types = options(catalogue, left.words());

@@ -45,6 +45,10 @@ impl Universe {
         self.values.len()
     }
 
+    pub(crate) fn name_of(&self, domain: usize) -> &str {
+        &self.values[domain]
+    }
+
     pub(crate) fn position(&self, value: &str) -> Option<usize> {
         self.values.binary_search_by(|known| known.as_str().cmp(value)).ok()
     }

@@ -157,7 +157,12 @@ impl Pass<'_> {
                 pods: PodList::new(all, claim.pods.clone()),
                 price: offer.price,
                 min_values_relaxed: claim.min_values_relaxed,
-                devices: self.devices_of_claim(at, &offer.instance_types),
+                // Types are named late, and few plans have devices.
+                devices: if self.devices.is_some() {
+                    self.devices_of_claim(at, &offer.instance_types)
+                } else {
+                    std::collections::BTreeMap::new()
+                },
             });
         }
         self.compiled.offers = offers;

@@ -187,11 +187,39 @@ impl Group {
         true
     }
 
+    /// All domains that would let the pod in, not only the best ones; `None`: the group does not restrict.
+    pub(crate) fn admitted(&self, own: bool, pod: Option<&Bits>) -> Option<Bits> {
+        let for_pod = |domain: &usize| pod.is_none_or(|allowed| allowed.has(*domain));
+        if let Kind::Spread { max_skew, min_domains } = self.identity.kind {
+            let eligible = || self.present.iter().filter(for_pod);
+            let enough = min_domains.is_none_or(|wanted| eligible().count() >= wanted as usize);
+            let least = if enough { eligible().map(|domain| self.counts[domain]).min().unwrap_or(0) } else { 0 };
+            let own = u32::from(own);
+            let fits = |domain: &usize| (self.counts[*domain] + own).saturating_sub(least) <= max_skew;
+            return Some(self.set_of(eligible().filter(fits)));
+        }
+        let mut picks = Picks::default();
+        if !self.options(own, pod, None, &mut picks) {
+            return None;
+        }
+        let mut all = self.set_of(picks.ones.into_iter());
+        picks.any.iter().for_each(|any| all.union(any));
+        Some(all)
+    }
+
     fn set_of(&self, domains: impl Iterator<Item = usize>) -> Bits {
         let mut set = Bits::new(self.counts.len());
         domains.for_each(|domain| set.set(domain));
         set
     }
+}
+
+/// Where pods may be, as names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Zones {
+    Nowhere,
+    Anywhere,
+    Only(BTreeSet<String>),
 }
 
 /// What a group lets a pod choose from: each of some domains alone, or any of several.

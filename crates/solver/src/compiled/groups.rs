@@ -9,7 +9,7 @@ use karpenter_model::taints::Toleration;
 use super::algebra::{Algebra, Asked, KeyId, ReqId, SetId};
 use super::bits::Bits;
 use super::domains::Universe;
-use super::group::{Group, Identity, Kind, Picks, Site, Spot};
+use super::group::{Group, Identity, Kind, Picks, Site, Spot, Zones};
 use super::intern::{Id, NONE, id};
 use super::nodes::{Node, TaintLists, TaintsId};
 use super::pods::{Badge, BadgeId};
@@ -457,6 +457,31 @@ impl Groups {
         out.extend(picks.ones.iter().map(|domain| universe.only(*domain, algebra)));
         out.extend(picks.any.map(|domains| universe.any_of(&domains, algebra)));
         Some(universe.key)
+    }
+
+    /// Every domain that one group, not of hosts, lets the pod choose from, whatever the candidate.
+    pub(crate) fn admitted(
+        &mut self,
+        reference: GroupRef,
+        badge: BadgeId,
+        asked: ReqId,
+        algebra: &mut Algebra,
+    ) -> Zones {
+        let own = self.selects(reference, badge);
+        let group = match reference {
+            GroupRef::Own(at) => &self.own[at],
+            GroupRef::Inverse(at) => &self.inverse[at],
+        };
+        let Some(universe) = group.universe.map(|at| &mut self.universes[at]) else { return Zones::Anywhere };
+        let pod = algebra.get(asked, universe.key);
+        if let Some(set) = pod {
+            universe.know(set, algebra);
+        }
+        match group.admitted(own, universe.allowed(pod)) {
+            None => Zones::Anywhere,
+            Some(domains) if domains.is_empty() => Zones::Nowhere,
+            Some(domains) => Zones::Only(domains.iter().map(|domain| universe.name_of(domain).to_owned()).collect()),
+        }
     }
 
     /// The ways in which a candidate can be narrowed so that the pod may go there, best first; empty when it may not

@@ -168,6 +168,7 @@ impl Cluster {
             }
             let pod = self.pending.remove(id).unwrap();
             self.give_devices(&plan, placement, name, &pod);
+            self.remove_pods(|_, bound| bound.id == *id);
             self.bind(Arc::unwrap_or_clone(pod), name);
         }
         self.last = plan;
