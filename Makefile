@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test campaign soak bench bench-instructions bench-build lint fmt gen control-plane helm clean cargo
+.PHONY: help build demo test campaign soak bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,15 @@ bench: bench-build ## plan the scenarios: times, costs, violations (BENCH=mix,wi
 
 bench-instructions: bench-build ## fail when instructions per pod grow too fast (needs valgrind or perf)
 	$(CARGO_TARGET_DIR)/release/karpenter-bench instructions
+
+bench-live: control-plane bench-operator ## 960 pods on a real control plane: times, processor time, memory, price
+	$(CARGO_TARGET_DIR)/release/examples/bench_live
+
+bench-memory: bench-operator ## what 10,000 nodes and 300,000 pods cost in memory, and an event in time (NODES=1000,2000)
+	$(CARGO_TARGET_DIR)/release/examples/bench_memory
+
+bench-operator: cargo
+	$(CARGO) build --release --package karpenter-operator --bin karpenter-controller --examples
 
 bench-build: cargo
 	$(CARGO) build --release --package karpenter-bench

@@ -22,6 +22,7 @@ use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::queue::Queue;
 use crate::report::{Observability, Report};
+use crate::watches::{PodClasses, PodObject};
 
 /// How pending pods are gathered before a pass (API-159).
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +113,8 @@ pub struct Context {
     /// Some pod waits for capacity, or something changed that could give it some.
     pub provision: Batcher,
     pub memory: Memory,
+    /// What pods have in common.
+    pub pod_classes: PodClasses,
     pub features: Features,
     state: Mutex<ClusterState>,
 }
@@ -146,6 +149,7 @@ impl Context {
             queues: Queues::default(),
             provision: Batcher::default(),
             memory: Memory::default(),
+            pod_classes: PodClasses::default(),
             features,
             state: Mutex::default(),
         }
@@ -186,9 +190,14 @@ impl Context {
 
     /// Takes note of a pod that the API answered with.
     pub(crate) fn note_pod(&self, pod: &Pod) {
-        let converted = convert::pod(pod, self.provider.label_rules());
-        self.report.problems(&converted.problems);
-        self.state().apply(Change::Pod(Arc::new(converted.view)));
+        let read = PodObject::of(pod).map_err(|error| error.to_string());
+        match read.and_then(|object| self.pod_classes.read(&object, self.provider.label_rules())) {
+            Ok(pod) => {
+                self.report.problems(&pod.problems);
+                self.state().apply(Change::Pod(pod.view));
+            }
+            Err(error) => self.report.malformed_object("Pod", &pod.name_any(), &error),
+        }
     }
 
     /// Takes note of a claim that the API answered with or the watch brought.

@@ -15,6 +15,7 @@ mod nodepools;
 mod nodes;
 mod per_kind;
 mod pods;
+mod running;
 mod summary;
 mod text;
 
@@ -33,6 +34,8 @@ pub use nodepools::pool_series;
 pub use nodes::{NodeUsage, node_series, utilization};
 pub use per_kind::{KindMetrics, NodeLabels, NodeMetrics, WatchedKind};
 pub use pods::{PodTracker, Verdict};
+pub use running::Running;
+pub(crate) use running::RunningPass;
 pub use text::CONTENT_TYPE;
 
 /// Writes series that are not stored.

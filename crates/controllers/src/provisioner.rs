@@ -73,7 +73,9 @@ async fn pass(ctx: &Context, refusals: &mut Refusals) {
     }
     let snapshot = snapshot(ctx, pods).await;
     let started = tokio::time::Instant::now();
+    let running = ctx.report.planning(snapshot.pending.len());
     let plan = plan(&snapshot, ctx.provider.label_rules(), &ctx.planning);
+    drop(running);
     ctx.report.planned(started.elapsed(), ignored, plan.unplaced.len());
     refusals.0.retain(|id, refused| refused.world == world && snapshot_pod_is_pending(ctx, id));
     for unplaced in &plan.unplaced {

@@ -205,14 +205,14 @@ where
                 });
                 report.reconciled(controller, &name, &outcome, started.elapsed());
                 queue.finish(name, &outcome, backoff);
-                report.queue_changed(controller, queue.len(), names.len());
+                report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
             }
             (name, due) = queue.next(), if running.len() < workers => {
                 report.reconcile_started(controller, due.elapsed());
                 let span = tracing::info_span!("reconcile", controller, name = %name);
                 let task = running.spawn(calling_as(controller, reconcile(name.clone())).instrument(span));
                 names.insert(task.id(), (name, Instant::now()));
-                report.queue_changed(controller, queue.len(), names.len());
+                report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
             }
         }
     }

@@ -14,7 +14,7 @@ use karpenter_api::names;
 use karpenter_platform::{Call, CallObserver, Clock, CloudProvider, NodeClassKind};
 
 use crate::events::Recorder;
-use crate::metrics::{Metrics, PodTracker, Tracker, WatchedKind};
+use crate::metrics::{Metrics, PodTracker, Running, Tracker, WatchedKind};
 
 pub(crate) use nodes::FORCEFUL;
 pub use objects::Observed;
@@ -32,6 +32,7 @@ pub struct Report {
     pub events: Arc<Recorder>,
     clock: Arc<dyn Clock>,
     pods: Arc<PodTracker>,
+    running: Arc<Running>,
     observability: Observability,
     /// By kind.
     trackers: BTreeMap<String, Arc<Tracker>>,
@@ -41,6 +42,8 @@ impl Report {
     pub fn new(provider: &dyn CloudProvider, clock: Arc<dyn Clock>, observability: Observability) -> Self {
         let kinds = watched_kinds(provider.node_classes());
         let metrics = Arc::new(Metrics::new(provider.label_rules(), kinds.clone()));
+        let running = Arc::new(Running::new(&metrics.all));
+        metrics.add_collector(running.clone());
         let trackers = match observability {
             Observability::On => kinds
                 .into_iter()
@@ -51,6 +54,7 @@ impl Report {
         Self {
             events: Arc::new(Recorder::new(clock.clone())),
             pods: Arc::new(PodTracker::new(&metrics.all)),
+            running,
             metrics,
             clock,
             observability,

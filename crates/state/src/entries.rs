@@ -62,6 +62,10 @@ impl ClusterState {
         }
     }
 
+    pub fn is_deleting_node(&self, name: &str) -> bool {
+        self.nodes.get(name).is_some_and(|node| node.deleting_since.is_some())
+    }
+
     /// Claims of a pool, by name.
     pub fn claims_of(&self, pool: &str) -> Vec<Arc<ClaimView>> {
         self.claims.values().filter(|claim| claim.pool.as_deref() == Some(pool)).cloned().collect()
@@ -112,7 +116,7 @@ impl ClusterState {
 
     fn requested_on(&self, node: &str) -> Resources {
         let mut requested = Resources::new();
-        for pod in self.bound.get(node).into_iter().flat_map(BTreeMap::values) {
+        for pod in self.bound.get(node).into_iter().flatten() {
             requested.add(&pod.requests);
         }
         requested

@@ -14,6 +14,7 @@ use karpenter_model::pod::{DaemonView, PodId, PodView};
 use karpenter_model::pool::{self, PoolView};
 use karpenter_model::volumes::UnsupportedVolumes;
 
+mod by_name;
 mod default_spread;
 mod entries;
 mod expectations;
@@ -21,6 +22,8 @@ mod intake;
 mod ledger;
 mod usage;
 mod volumes;
+use by_name::ByAge;
+pub use by_name::ByName;
 pub use default_spread::{DefaultConstraints, WorkloadChange, Workloads};
 pub use expectations::Expectations;
 pub use intake::{Intake, intake};
@@ -81,6 +84,8 @@ pub enum Change {
     PdbGone(PodId),
     Volume(VolumeChange),
     Workload(WorkloadChange),
+    /// The complete list of one kind has been applied, and what is not on it has been removed.
+    Complete(Source),
     /// The complete list of one kind has been applied; `known` are the names on it, whatever else was known is gone.
     Listed(Source, BTreeSet<String>),
 }
@@ -88,7 +93,7 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct ClusterState {
     /// As they were written.
-    pods: BTreeMap<PodId, Arc<PodView>>,
+    pods: BTreeSet<ByName>,
     /// Pods with volumes, with what these ask for filled in.
     resolved: BTreeMap<PodId, Arc<PodView>>,
     /// Pods by the volume claims they name.
@@ -98,7 +103,11 @@ pub struct ClusterState {
     /// Given to pods that wait and declare none.
     default_spread: DefaultConstraints,
     /// Pods by the node they are bound to, terminal ones left out.
-    bound: BTreeMap<String, BTreeMap<PodId, Arc<PodView>>>,
+    bound: BTreeMap<String, BTreeSet<ByName>>,
+    /// Pods that wait for capacity.
+    waiting: BTreeSet<ByName>,
+    /// Living pods of each DaemonSet, the newest last.
+    of_daemons: BTreeMap<PodId, BTreeSet<ByAge>>,
     nodes: BTreeMap<String, Arc<NodeView>>,
     claims: BTreeMap<String, Arc<ClaimView>>,
     pools: BTreeMap<String, Arc<PoolView>>,
@@ -163,13 +172,17 @@ impl ClusterState {
                 self.world += 1;
                 self.workloads.apply(change);
             }
+            Change::Complete(source) => {
+                self.listed.insert(source);
+                self.world += 1;
+            }
             Change::Listed(source, known) => self.apply_list(source, &known),
         }
     }
 
     fn apply_pod(&mut self, pod: &Arc<PodView>) {
         match self.pods.get(&pod.id) {
-            Some(known) if known == pod => return,
+            Some(known) if known.0 == *pod => return,
             Some(known) if known.uid != pod.uid => self.expectations.expect(&pod.id, None),
             _ => {}
         }
@@ -177,7 +190,13 @@ impl ClusterState {
         for claim in volumes::claims(pod) {
             self.pods_by_claim.entry(claim).or_default().insert(pod.id.clone());
         }
-        self.pods.insert(pod.id.clone(), pod.clone());
+        if pod.is_provisionable() {
+            self.waiting.insert(ByName(pod.clone()));
+        }
+        if let Some(daemon) = living_daemon(pod) {
+            self.of_daemons.entry(daemon).or_default().insert(ByAge(pod.clone()));
+        }
+        self.pods.insert(ByName(pod.clone()));
         self.place_pod(pod);
     }
 
@@ -188,14 +207,18 @@ impl ClusterState {
             self.resolved.insert(pod.id.clone(), view.clone());
         }
         if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
-            self.bound.entry(node.clone()).or_default().insert(pod.id.clone(), view);
+            let bound = self.bound.entry(node.clone()).or_default();
+            bound.remove(&pod.id);
+            bound.insert(ByName(view));
             self.world += 1;
         }
     }
 
     fn remove_pod(&mut self, id: &PodId) {
-        let Some(pod) = self.pods.remove(id) else { return };
+        let Some(ByName(pod)) = self.pods.take(id) else { return };
         self.resolved.remove(id);
+        self.waiting.remove(id);
+        self.forget_daemon_pod(&pod);
         for claim in volumes::claims(&pod) {
             if let Some(pods) = self.pods_by_claim.get_mut(&claim) {
                 pods.remove(id);
@@ -214,19 +237,29 @@ impl ClusterState {
         }
     }
 
+    fn forget_daemon_pod(&mut self, pod: &Arc<PodView>) {
+        let Some(daemon) = living_daemon(pod) else { return };
+        if let Some(pods) = self.of_daemons.get_mut(&daemon) {
+            pods.remove(&ByAge(pod.clone()));
+            if pods.is_empty() {
+                self.of_daemons.remove(&daemon);
+            }
+        }
+    }
+
     fn apply_volume(&mut self, change: VolumeChange) {
         self.world += 1;
         for claim in self.volumes.apply(change) {
             let pods: Vec<PodId> = self.pods_by_claim.get(&claim).into_iter().flatten().cloned().collect();
-            for pod in pods.iter().filter_map(|id| self.pods.get(id).cloned()).collect::<Vec<_>>() {
+            for pod in pods.iter().filter_map(|id| self.pods.get(id).map(|pod| pod.0.clone())).collect::<Vec<_>>() {
                 self.place_pod(&pod);
             }
         }
     }
 
     /// The pod with what its volumes ask for.
-    fn view<'a>(&'a self, id: &PodId, pod: &'a Arc<PodView>) -> &'a Arc<PodView> {
-        self.resolved.get(id).unwrap_or(pod)
+    fn view<'a>(&'a self, pod: &'a Arc<PodView>) -> &'a Arc<PodView> {
+        self.resolved.get(&pod.id).unwrap_or(pod)
     }
 
     /// What the provider cannot work with; before the first change.
@@ -256,8 +289,8 @@ impl ClusterState {
     fn apply_list(&mut self, source: Source, known: &BTreeSet<String>) {
         match source {
             Source::Pods => {
-                let gone: Vec<PodId> =
-                    self.pods.keys().filter(|id| !known.contains(&id.to_string())).cloned().collect();
+                let gone = self.pods.iter().filter(|pod| !known.contains(&pod.id.to_string()));
+                let gone: Vec<PodId> = gone.map(|pod| pod.id.clone()).collect();
                 for id in &gone {
                     self.remove_pod(id);
                     self.expectations.expect(id, None);
@@ -306,13 +339,17 @@ impl ClusterState {
 
     /// Pods that wait for capacity.
     pub fn pending_pods(&self) -> BTreeMap<PodId, Arc<PodView>> {
-        let waiting = self.pods.iter().filter(|(_, pod)| pod.is_provisionable());
-        waiting.map(|(id, pod)| (id.clone(), self.planned(self.view(id, pod)))).collect()
+        self.waiting.iter().map(|pod| (pod.id.clone(), self.planned(self.view(&pod.0)))).collect()
     }
 
     /// With what its volumes ask for.
     pub fn pod(&self, id: &PodId) -> Option<Arc<PodView>> {
-        self.pods.get(id).map(|pod| self.view(id, pod).clone())
+        self.pods.get(id).map(|pod| self.view(&pod.0).clone())
+    }
+
+    /// All pods that are known now, by name.
+    pub fn pods(&self) -> BTreeSet<ByName> {
+        self.pods.clone()
     }
 
     /// Whether the complete list of a kind has been seen.
@@ -331,7 +368,7 @@ impl ClusterState {
 
     /// Pods bound to a node and not terminal.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<PodView>> {
-        self.bound.get(node).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
+        self.bound.get(node).map(|pods| pods.iter().map(|pod| pod.0.clone()).collect()).unwrap_or_default()
     }
 
     /// One pod per DaemonSet: the newest that lives, else its template (SCH-71, SCH-238).
@@ -343,13 +380,7 @@ impl ClusterState {
     }
 
     fn representative(&self, daemon: &DaemonView) -> Arc<PodView> {
-        let own = self.pods.values().filter(|pod| {
-            pod.id.namespace == daemon.id.namespace
-                && pod.daemon_set.as_deref() == Some(&daemon.id.name)
-                && pod.deleting_since.is_none()
-                && !pod.is_terminal()
-        });
-        let Some(newest) = own.max_by_key(|pod| (pod.created_at, &pod.id)) else {
+        let Some(ByAge(newest)) = self.of_daemons.get(&daemon.id).and_then(BTreeSet::last) else {
             return Arc::new(daemon.template.clone());
         };
         let mut pod = PodView::clone(newest);
@@ -390,6 +421,12 @@ impl ClusterState {
     pub fn nominate(&mut self, name: &str, until: Timestamp) {
         self.nominations.insert(name.to_owned(), until);
     }
+}
+
+/// The DaemonSet that a pod stands for (SCH-238).
+fn living_daemon(pod: &PodView) -> Option<PodId> {
+    let name = pod.daemon_set.as_ref().filter(|_| pod.is_active())?;
+    Some(PodId { namespace: pod.id.namespace.clone(), name: name.clone() })
 }
 
 #[cfg(test)]

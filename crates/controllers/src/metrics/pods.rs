@@ -3,19 +3,19 @@
 //! A row per pod with shared texts; series are written when somebody asks. Durations are measured for pods that this
 //! process saw Pending, so that a restart does not measure old pods again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use karpenter_model::labels;
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::PodId;
-use karpenter_model::resources::Resources;
+use karpenter_model::pod::{PodId, PodPhase, PodView};
+use karpenter_state::ByName;
 
 use super::conditions::seconds_between;
 use super::nodes::NodeUsage;
 use super::{Catalogue, Samples};
+use crate::watches::{PodFacts, SeenPod};
 
 /// What a pass decided about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,62 +25,38 @@ pub enum Verdict {
     Unschedulable,
 }
 
+/// Kept small: a large cluster has 300,000 of them.
 #[derive(Debug)]
 struct Row {
-    uid: String,
-    owner: Arc<str>,
-    node: Arc<str>,
-    phase: Arc<str>,
-    limits: Option<Arc<Resources>>,
-    created: Timestamp,
+    facts: Arc<PodFacts>,
+    /// Of pods that are measured, until nothing more is.
+    progress: Option<Box<Progress>>,
     ready: bool,
+    /// It has been ready once.
     started: bool,
-    daemon: bool,
-    dynamic_resources: bool,
-    /// Since when this process knows it as pending; `None` when it was first seen otherwise.
-    pending_since: Option<Timestamp>,
+}
+
+/// Of a pod that this process has seen pending.
+#[derive(Debug)]
+struct Progress {
+    pending_since: Timestamp,
     decided: bool,
     /// When it was first found a place, unless it lost it since.
     schedulable_since: Option<Timestamp>,
 }
 
+fn is_bound(pod: &PodView) -> bool {
+    pod.node_name.is_some()
+}
+
 impl Row {
-    fn is_terminal(&self) -> bool {
-        matches!(&*self.phase, "Succeeded" | "Failed")
-    }
-
-    fn is_bound(&self) -> bool {
-        !self.node.is_empty()
-    }
-
     /// Nothing more is measured.
-    fn is_settled(&self) -> bool {
-        self.is_terminal() || (self.is_bound() && self.started)
+    fn is_settled(&self, pod: &PodView) -> bool {
+        pod.is_terminal() || (is_bound(pod) && self.started)
     }
 }
 
-#[derive(Debug, Default)]
-struct Rows {
-    pods: BTreeMap<PodId, Row>,
-    texts: BTreeSet<Arc<str>>,
-    /// Most pods of a cluster have one of few sizes.
-    sizes: BTreeMap<String, Arc<Resources>>,
-}
-
-impl Rows {
-    fn shared(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return known.clone();
-        }
-        let text: Arc<str> = text.into();
-        self.texts.insert(text.clone());
-        text
-    }
-
-    fn shared_size(&mut self, size: Resources) -> Option<Arc<Resources>> {
-        (!size.is_empty()).then(|| self.sizes.entry(size.to_string()).or_insert_with(|| Arc::new(size)).clone())
-    }
-}
+type Rows = BTreeMap<ByName, Row>;
 
 #[derive(Debug)]
 pub struct PodTracker {
@@ -99,77 +75,81 @@ impl PodTracker {
     }
 
     /// The pod is new or has changed.
-    pub fn seen(&self, pod: &Pod, now: Timestamp) {
-        let id = id(pod);
+    pub fn seen(&self, pod: &SeenPod, now: Timestamp) {
+        let view = &pod.view;
         let mut rows = self.lock();
-        let mut row = read(&mut rows, pod, now);
-        let known = rows.pods.remove(&id).filter(|known| known.uid == row.uid);
-        match &known {
-            Some(known) => {
-                row.pending_since = known.pending_since;
-                row.decided = known.decided;
-                row.schedulable_since = known.schedulable_since;
+        let known = rows.remove_entry(&view.id).filter(|(known, _)| known.uid == view.uid);
+        let started = pod.ready || known.as_ref().is_some_and(|(_, known)| known.started);
+        let mut row = Row { facts: pod.facts.clone(), progress: None, ready: pod.ready, started };
+        match known {
+            Some((before, known)) => {
+                if let Some(progress) = known.progress {
+                    if !view.is_terminal() {
+                        self.measure(&Step { before: &before, was_started: known.started, after: pod }, &progress, now);
+                    }
+                    row.progress = Some(progress).filter(|_| !row.is_settled(view));
+                }
             }
-            None => row.pending_since = (&*row.phase == "Pending").then_some(now),
+            None if view.phase == PodPhase::Pending => {
+                let progress = Progress { pending_since: now, decided: false, schedulable_since: None };
+                row.progress = Some(Box::new(progress));
+            }
+            None => {}
         }
-        if let Some(known) =
-            known.filter(|known| known.pending_since.is_some() && !row.is_terminal() && !known.is_terminal())
-        {
-            self.measure(&known, &row, pod, now);
-        }
-        rows.pods.insert(id, row);
+        rows.insert(ByName(view.clone()), row);
     }
 
-    fn measure(&self, known: &Row, row: &Row, pod: &Pod, now: Timestamp) {
-        let since = |type_: &str| transition(pod, type_).unwrap_or(now);
-        let dynamic = [flag(row.dynamic_resources)];
-        if row.is_bound() && !known.is_bound() {
-            let bound = since("PodScheduled");
-            self.metrics.pods_bound_duration.observe(dynamic, seconds_between(row.created, bound));
-            if let Some(decided) = row.schedulable_since {
+    fn measure(&self, step: &Step<'_>, progress: &Progress, now: Timestamp) {
+        let Step { before, was_started, after } = step;
+        let created = after.view.created_at;
+        let dynamic = [flag(after.facts.dynamic_resources)];
+        if is_bound(&after.view) && !is_bound(before) {
+            let bound = after.scheduled_at.unwrap_or(now);
+            self.metrics.pods_bound_duration.observe(dynamic, seconds_between(created, bound));
+            if let Some(decided) = progress.schedulable_since {
                 self.metrics.pods_provisioning_bound_duration.observe(dynamic, seconds_between(decided, bound));
             }
         }
-        if row.started && !known.started {
-            let ready = since("Ready");
-            self.metrics.pods_startup_duration.observe([], seconds_between(row.created, ready), now);
-            if let Some(decided) = row.schedulable_since {
+        if after.ready && !was_started {
+            let ready = after.ready_at.unwrap_or(now);
+            self.metrics.pods_startup_duration.observe([], seconds_between(created, ready), now);
+            if let Some(decided) = progress.schedulable_since {
                 self.metrics.pods_provisioning_startup_duration.observe([], seconds_between(decided, ready));
             }
         }
     }
 
     pub fn gone(&self, id: &PodId) {
-        self.lock().pods.remove(id);
-    }
-
-    /// Drops what is not on a complete list.
-    pub fn retain(&self, listed: impl Fn(&PodId) -> bool) {
-        self.lock().pods.retain(|id, _| listed(id));
+        self.lock().remove(id);
     }
 
     /// A pass has decided about a pod.
     pub fn decided(&self, id: &PodId, verdict: Verdict, now: Timestamp) {
         let mut rows = self.lock();
-        let Some(row) = rows.pods.get_mut(id) else { return };
-        if let Some(since) = row.pending_since.filter(|_| !row.decided) {
-            self.metrics.pods_scheduling_decision_duration.observe([], seconds_between(since, now));
+        let Some(progress) = rows.get_mut(id).and_then(|row| row.progress.as_mut()) else { return };
+        if !progress.decided {
+            let waited = seconds_between(progress.pending_since, now);
+            self.metrics.pods_scheduling_decision_duration.observe([], waited);
         }
-        row.decided = true;
-        row.schedulable_since = match verdict {
-            Verdict::Schedulable => Some(row.schedulable_since.unwrap_or(now)),
+        progress.decided = true;
+        progress.schedulable_since = match verdict {
+            Verdict::Schedulable => Some(progress.schedulable_since.unwrap_or(now)),
             Verdict::Unschedulable => None,
         };
     }
 
     /// Limits of the pods on each node.
-    pub fn usage(&self) -> BTreeMap<Arc<str>, NodeUsage> {
-        let mut usage: BTreeMap<Arc<str>, NodeUsage> = BTreeMap::new();
-        for row in self.lock().pods.values().filter(|row| row.is_bound() && !row.is_terminal()) {
-            let of_node = usage.entry(row.node.clone()).or_default();
-            if let Some(limits) = &row.limits {
+    pub fn usage(&self) -> BTreeMap<String, NodeUsage> {
+        let mut usage: BTreeMap<String, NodeUsage> = BTreeMap::new();
+        for (pod, row) in &*self.lock() {
+            let (Some(node), false) = (&pod.node_name, pod.is_terminal()) else { continue };
+            let Some(limits) = &row.facts.limits else { continue };
+            if !usage.contains_key(node) {
+                usage.insert(node.clone(), NodeUsage::default());
+            }
+            if let Some(of_node) = usage.get_mut(node) {
                 of_node.pod_limits.add(limits);
-                if row.daemon {
+                if row.facts.daemon {
                     of_node.daemon_limits.add(limits);
                 }
             }
@@ -179,49 +159,53 @@ impl PodTracker {
 
     /// The series of all pods; `nodes` by name.
     pub fn collect(&self, nodes: &BTreeMap<&str, &NodeView>, now: Timestamp, into: &mut Samples<'_>) {
-        for (id, row) in &self.lock().pods {
-            self.state_series(id, row, nodes.get(&*row.node).copied(), into);
-            if row.is_settled() {
+        for (pod, row) in &*self.lock() {
+            let node = pod.node_name.as_deref().and_then(|name| nodes.get(name)).copied();
+            self.state_series(pod, row, node, into);
+            if row.is_settled(pod) {
                 continue;
             }
-            let (name, dynamic) = ([id.name.as_str(), id.namespace.as_str()], flag(row.dynamic_resources));
-            let age = seconds_between(row.created, now);
+            let name = [pod.id.name.as_str(), pod.id.namespace.as_str()];
+            let dynamic = flag(row.facts.dynamic_resources);
+            let age = seconds_between(pod.created_at, now);
             let all = &self.metrics;
             if !row.started {
                 into.add(all.pods_unstarted_time.family(), &name, age);
             }
-            if !row.is_bound() {
+            if !is_bound(pod) {
                 into.add(all.pods_unbound_time.family(), &[name[0], name[1], dynamic], age);
             }
-            if let Some(decided) = row.schedulable_since {
+            let Some(progress) = &row.progress else { continue };
+            if let Some(decided) = progress.schedulable_since {
                 let since = seconds_between(decided, now);
                 if !row.started {
                     into.add(all.pods_provisioning_unstarted_time.family(), &name, since);
                 }
-                if !row.is_bound() {
+                if !is_bound(pod) {
                     into.add(all.pods_provisioning_unbound_time.family(), &[name[0], name[1], dynamic], since);
                 }
             }
-            if let Some(since) = row.pending_since.filter(|_| !row.decided && !row.is_bound()) {
-                into.add(all.pods_provisioning_undecided_time.family(), &name, seconds_between(since, now));
+            if !progress.decided && !is_bound(pod) {
+                let since = seconds_between(progress.pending_since, now);
+                into.add(all.pods_provisioning_undecided_time.family(), &name, since);
             }
         }
     }
 
-    fn state_series(&self, id: &PodId, row: &Row, node: Option<&NodeView>, into: &mut Samples<'_>) {
+    fn state_series(&self, pod: &PodView, row: &Row, node: Option<&NodeView>, into: &mut Samples<'_>) {
         let label = |key: &str| node.and_then(|node| node.labels.get(key)).map_or("", String::as_str);
         let values: [&str; 13] = [
-            &id.name,
-            &id.namespace,
-            &row.owner,
-            &row.node,
-            flag(row.is_bound()),
+            &pod.id.name,
+            &pod.id.namespace,
+            &row.facts.owner_path,
+            pod.node_name.as_deref().unwrap_or_default(),
+            flag(is_bound(pod)),
             label(labels::NODEPOOL),
             label(labels::ZONE),
             label(labels::ARCH),
             label(labels::CAPACITY_TYPE),
             label(labels::INSTANCE_TYPE),
-            &row.phase,
+            phase(pod.phase),
             flag(row.ready),
             flag(!label(labels::NODEPOOL).is_empty()),
         ];
@@ -229,87 +213,25 @@ impl PodTracker {
     }
 }
 
+/// A pod as it was and as it is.
+struct Step<'a> {
+    before: &'a PodView,
+    was_started: bool,
+    after: &'a SeenPod,
+}
+
 fn flag(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-fn id(pod: &Pod) -> PodId {
-    PodId {
-        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-        name: pod.metadata.name.clone().unwrap_or_default(),
+fn phase(phase: PodPhase) -> &'static str {
+    match phase {
+        PodPhase::Pending => "Pending",
+        PodPhase::Running => "Running",
+        PodPhase::Succeeded => "Succeeded",
+        PodPhase::Failed => "Failed",
+        PodPhase::Unknown => "Unknown",
     }
-}
-
-fn read(rows: &mut Rows, pod: &Pod, now: Timestamp) -> Row {
-    let spec = pod.spec.as_ref();
-    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let owner = owners.first().map(|owner| {
-        let kind = owner.kind.to_lowercase();
-        format!("/apis/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name)
-    });
-    let ready = condition(pod, "Ready").is_some_and(|condition| condition.status == "True");
-    let limits = spec.map(limits).unwrap_or_default();
-    Row {
-        uid: pod.metadata.uid.clone().unwrap_or_default(),
-        owner: rows.shared(owner.as_deref().unwrap_or_default()),
-        node: rows.shared(spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()),
-        phase: rows.shared(pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")),
-        limits: rows.shared_size(limits),
-        created: pod.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0),
-        ready,
-        started: ready,
-        daemon: owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet"),
-        dynamic_resources: spec.is_some_and(has_dynamic_resources),
-        pending_since: None,
-        decided: false,
-        schedulable_since: None,
-    }
-}
-
-fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a k8s_openapi::api::core::v1::PodCondition> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-fn transition(pod: &Pod, type_: &str) -> Option<Timestamp> {
-    condition(pod, type_)?.last_transition_time.as_ref().map(|time| time.0)
-}
-
-fn has_dynamic_resources(spec: &PodSpec) -> bool {
-    let in_container = |container: &Container| {
-        container.resources.as_ref().and_then(|resources| resources.claims.as_ref()).is_some_and(|c| !c.is_empty())
-    };
-    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
-        || spec.containers.iter().chain(spec.init_containers.iter().flatten()).any(in_container)
-}
-
-/// As requests are added up: what runs at the same time, or the largest step of the start. What cannot be read counts as
-/// nothing; the conversion of the pod reports it.
-fn limits(spec: &PodSpec) -> Resources {
-    let of = |container: &Container| -> Resources {
-        let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-        let parsed = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
-            Some((name.clone(), amount.0.parse().ok()?))
-        };
-        limits.into_iter().flatten().filter_map(parsed).collect()
-    };
-    let mut running = Resources::new();
-    for container in &spec.containers {
-        running.add(&of(container));
-    }
-    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
-    for container in spec.init_containers.iter().flatten() {
-        let mut step = of(container);
-        step.add(&sidecars);
-        if container.restart_policy.as_deref() == Some("Always") {
-            sidecars = step.clone();
-        }
-        starting.raise_to(&step);
-    }
-    running.add(&sidecars);
-    running.raise_to(&starting);
-    running
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the watches bring: conditions that change, finalizers that go, pods on their way (API-178, API-179).
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::conditions::Conditioned;
 use karpenter_model::pod::PodId;
 use kube::{Resource, ResourceExt as _};
@@ -8,6 +8,7 @@ use kube::{Resource, ResourceExt as _};
 use super::{Observability, Report};
 use crate::events::{Subject, catalogue};
 use crate::metrics::{ConditionChange, ObservedCondition, ObservedObject};
+use crate::watches::SeenPod;
 
 /// A kind whose conditions are followed.
 pub trait Observed: Resource<DynamicType = ()> {
@@ -80,7 +81,7 @@ impl Report {
         }
     }
 
-    pub fn pod_seen(&self, pod: &Pod) {
+    pub fn pod_seen(&self, pod: &SeenPod) {
         if self.observability == Observability::On {
             self.pods.seen(pod, self.clock.now());
         }
@@ -88,10 +89,5 @@ impl Report {
 
     pub fn pod_gone(&self, id: &PodId) {
         self.pods.gone(id);
-    }
-
-    /// A complete list of pods has been seen.
-    pub fn pods_listed(&self, listed: impl Fn(&PodId) -> bool) {
-        self.pods.retain(listed);
     }
 }

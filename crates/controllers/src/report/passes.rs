@@ -5,27 +5,35 @@ use std::time::Duration;
 use karpenter_model::pod::PodView;
 use karpenter_solver::{PlannedClaim, Unplaced};
 use karpenter_state::Unsynced;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 use super::{Report, chain};
 use crate::events::{Subject, catalogue};
-use crate::metrics::Verdict;
+use crate::metrics::{RunningPass, Verdict};
 
 pub(crate) const PROVISIONER: &str = "provisioner";
 
 impl Report {
     pub fn unsynced(&self, why: &Unsynced) {
         debug!(?why, "cluster state is not complete, waiting");
+        if let Some(long) = self.running.unsynced() {
+            warn!(?why, seconds = long.as_secs(), "cluster state has not been complete for long");
+        }
         self.metrics.all.cluster_state_synced.set([], 0.0);
     }
 
     pub fn synced(&self) {
         self.metrics.all.cluster_state_synced.set([], 1.0);
-        self.metrics.all.cluster_state_unsynced_time.set([], 0.0);
+        self.running.synced();
     }
 
     pub fn instance_types_unavailable(&self, pool: &str, error: &(dyn std::error::Error + 'static)) {
         error!(nodepool = pool, error = %chain(error), "skipped a nodepool whose instance types cannot be listed");
+    }
+
+    /// A pass over so many pods begins; it is over when the answer is dropped.
+    pub(crate) fn planning(&self, pods: usize) -> RunningPass {
+        self.running.pass(PROVISIONER, pods)
     }
 
     /// A pass is over: how long it took, how many pods it could not consider, how many found no place.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use karpenter_api::convert::Problem;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::{Report, chain};
@@ -24,11 +25,17 @@ impl Report {
         }
     }
 
-    /// How many objects wait and how many are worked on.
-    pub fn queue_changed(&self, controller: &str, waiting: usize, running: usize) {
+    /// How many objects wait, and since when the others are worked on.
+    pub fn queue_changed(
+        &self,
+        controller: &'static str,
+        waiting: usize,
+        running: impl ExactSizeIterator<Item = Instant>,
+    ) {
         let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         self.metrics.all.workqueue_depth.set([controller], number(waiting));
-        self.metrics.all.active_workers.set([controller], number(running));
+        self.metrics.all.active_workers.set([controller], number(running.len()));
+        self.running.reconciles(controller, running);
     }
 
     pub fn reconcile_started(&self, controller: &str, waited: Duration) {

@@ -1,24 +1,26 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::labels::LabelRules;
+use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::ExistingNode;
 use serde_json::{Value, json};
 
 use super::super::{Collector, Metrics, node_series, pool_series, utilization};
 use super::*;
+use crate::watches::PodClasses;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "so that tests can write values in place")]
-fn pod(spec: Value, status: Value) -> Pod {
-    serde_json::from_value(json!({
+fn pod(spec: Value, status: Value) -> SeenPod {
+    let text = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "1", "creationTimestamp": "1970-01-01T00:00:00Z",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "2"}]},
         "spec": spec, "status": status,
-    }))
-    .unwrap()
+    });
+    PodClasses::default().read(&serde_json::from_str(&text.to_string()).unwrap(), &LabelRules::core()).unwrap()
 }
 
 fn spec(node: Option<&str>) -> Value {
@@ -147,7 +149,7 @@ fn only_pods_seen_pending_are_measured() {
     pods.seen(&pod(spec(Some("n")), json!({"phase": "Running"})), at(5));
     pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:00:50Z")), at(51));
     assert_eq!(value(&metrics, 60, "karpenter_pods_startup_duration_seconds"), None);
-    pods.retain(|_| false);
+    pods.gone(&PodId { namespace: "shop".to_owned(), name: "web".to_owned() });
     pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(60));
     pods.seen(&pod(spec(Some("n")), json!({"phase": "Failed"})), at(61));
     assert_eq!(value(&metrics, 62, "karpenter_pods_startup_duration_seconds"), None);

@@ -1,0 +1,142 @@
+//! Our own kinds: NodeClaims, NodePools, and the node classes of the provider.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_api::names as published;
+use karpenter_platform::NodeClassKind;
+use karpenter_state::{Change, Source};
+use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Api, ResourceExt as _};
+
+use super::{Follower, ObjectId, Pauses, names};
+use crate::context::Context;
+
+pub(super) struct Claims<'a>(pub(super) &'a Context);
+
+impl Follower for Claims<'_> {
+    type Object = NodeClaim;
+
+    fn applied(&self, claim: NodeClaim) {
+        let class = &claim.spec.node_class_ref;
+        if self.0.provider.supports(&class.group, &class.kind) {
+            let claim = self.0.note_claim(claim);
+            self.0.queues.wake_claim(&claim.name_any());
+            self.wake_static_pool(&claim);
+            self.0.provision.notify_one();
+        }
+    }
+
+    fn bury(&self, id: &ObjectId, uid: Option<String>) {
+        if let Some(uid) = &uid {
+            self.0.memory.forget_claim(uid);
+        }
+        self.0.claims.bury(&id.name, uid);
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        let gone = self.0.claims.get(&id.name);
+        self.0.claims.remove(&id.name);
+        self.0.state().apply(Change::ClaimGone(id.name.clone()));
+        if let Some(gone) = gone {
+            self.0.report.gone(gone.as_ref());
+            self.wake_static_pool(&gone);
+        }
+        self.0.provision.notify_one();
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        let names = names(ids);
+        self.0.claims.retain(&names);
+        self.0.state().apply(Change::Listed(Source::Claims, names));
+        self.0.provision.notify_one();
+    }
+}
+
+impl Claims<'_> {
+    /// A pool with a fixed number of nodes counts them again.
+    fn wake_static_pool(&self, claim: &NodeClaim) {
+        if let Some(pool) = claim.labels().get(published::labels::NODEPOOL) {
+            self.0.queues.static_up.add(pool);
+            self.0.queues.static_down.add(pool);
+        }
+    }
+}
+
+pub(super) struct Pools<'a>(pub(super) &'a Context);
+
+impl Follower for Pools<'_> {
+    type Object = NodePool;
+
+    fn applied(&self, pool: NodePool) {
+        let class = &pool.spec.template.spec.node_class_ref;
+        if self.0.provider.supports(&class.group, &class.kind) {
+            let pool = self.0.note_pool(pool);
+            self.0.queues.wake_pool(&pool.name_any());
+            self.0.provision.notify_one();
+        }
+    }
+
+    fn bury(&self, id: &ObjectId, uid: Option<String>) {
+        self.0.pools.bury(&id.name, uid);
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        if let Some(gone) = self.0.pools.get(&id.name) {
+            self.0.report.gone(gone.as_ref());
+        }
+        self.0.pools.remove(&id.name);
+        self.0.state().apply(Change::PoolGone(id.name.clone()));
+    }
+
+    fn listed(&self, ids: BTreeSet<ObjectId>) {
+        let names = names(ids);
+        self.0.pools.retain(&names);
+        self.0.state().apply(Change::Listed(Source::Pools, names));
+        self.0.provision.notify_one();
+    }
+}
+
+/// Node classes are of the provider's own kind, so they are followed as plain objects.
+pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
+    let resource = class_resource(class);
+    let api: Api<DynamicObject> = Api::all_with(ctx.client.clone(), &resource);
+    let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                listed.insert(object.name_any());
+                ctx.node_classes.put(Arc::new(object));
+            }
+            Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
+            Ok(Event::Apply(object)) => {
+                ctx.node_classes.put(Arc::new(object));
+            }
+            Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
+            Err(error) => {
+                ctx.report.watch_failed(&class.kind, &error);
+                continue;
+            }
+        }
+        // There are few pools and fewer changes of classes: looking at all is cheap.
+        for pool in &ctx.pools.all() {
+            ctx.queues.wake_pool(&pool.name_any());
+        }
+    }
+}
+
+fn class_resource(class: &NodeClassKind) -> ApiResource {
+    ApiResource {
+        group: class.group.clone(),
+        version: class.version.clone(),
+        api_version: format!("{}/{}", class.group, class.version),
+        kind: class.kind.clone(),
+        plural: class.plural.clone(),
+    }
+}

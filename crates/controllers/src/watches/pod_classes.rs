@@ -1,0 +1,195 @@
+//! What the pods of a workload have in common is converted once and shared by all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, NodeAffinity, Pod, PodSpec};
+use karpenter_api::convert::{self, Problem};
+use karpenter_model::labels::LabelRules;
+use karpenter_model::pod::{PodClass, PodId, PodOwner, PodView};
+use karpenter_model::resources::Resources;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::pod_text::{Digest, PodObject, PodText};
+
+/// A pod that a watch brought, with what metrics want to know beyond the view.
+#[derive(Debug, Clone)]
+pub struct SeenPod {
+    pub view: Arc<PodView>,
+    pub(crate) facts: Arc<PodFacts>,
+    pub(crate) ready: bool,
+    /// When `PodScheduled` and `Ready` last changed.
+    pub(crate) scheduled_at: Option<Timestamp>,
+    pub(crate) ready_at: Option<Timestamp>,
+    pub problems: Vec<Problem>,
+}
+
+/// The same for all pods of a class.
+#[derive(Debug)]
+pub(crate) struct PodFacts {
+    class: Arc<PodClass>,
+    owner: PodOwner,
+    critical: bool,
+    priority: i32,
+    disruption_cost: i32,
+    /// The first owner as a path of the API, as metrics name it; empty without one.
+    pub(crate) owner_path: Box<str>,
+    pub(crate) limits: Option<Resources>,
+    pub(crate) daemon: bool,
+    pub(crate) dynamic_resources: bool,
+}
+
+/// Facts by digest. What no pod has any more is dropped when the number of entries has doubled.
+#[derive(Debug, Default)]
+pub struct PodClasses(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    facts: HashMap<Digest, Arc<PodFacts>>,
+    look_again_at: usize,
+}
+
+impl Known {
+    /// Small tables are not worth a look.
+    const FEW: usize = 256;
+
+    fn keep(&mut self, digest: Digest, facts: &Arc<PodFacts>) {
+        if self.facts.len() >= self.look_again_at.max(Self::FEW) {
+            self.facts.retain(|_, facts| Arc::strong_count(facts) > 1 || Arc::strong_count(&facts.class) > 1);
+            self.look_again_at = self.facts.len() * 2;
+        }
+        self.facts.insert(digest, facts.clone());
+    }
+}
+
+impl PodClasses {
+    /// The pod as decisions see it; an error when it is no pod.
+    pub fn read(&self, object: &PodObject, rules: &LabelRules) -> Result<SeenPod, String> {
+        let content = object.content.as_ref().map_err(Clone::clone)?;
+        if let Some(facts) = content.digest.and_then(|digest| self.lock().facts.get(&digest).cloned()) {
+            return Ok(seen(object, content, &facts, Vec::new()));
+        }
+        let (facts, problems) = convert(object, content, rules).map_err(|error| error.to_string())?;
+        let facts = Arc::new(facts);
+        // Problems name the pod, so they are found again for each.
+        if let Some(digest) = content.digest.filter(|_| problems.is_empty() && facts.class.unplannable.is_none()) {
+            self.lock().keep(digest, &facts);
+        }
+        Ok(seen(object, content, &facts, problems))
+    }
+
+    /// How many classes are known.
+    pub fn len(&self) -> usize {
+        self.lock().facts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        // Nothing under the lock panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn seen(object: &PodObject, content: &PodText, facts: &Arc<PodFacts>, problems: Vec<Problem>) -> SeenPod {
+    let view = PodView {
+        id: PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() },
+        uid: object.uid().unwrap_or_default(),
+        created_at: content.created.unwrap_or(Timestamp::UNIX_EPOCH),
+        deleting_since: content.deleted,
+        started_at: content.started,
+        node_name: content.node.clone(),
+        nominated_node_name: content.nominated.clone(),
+        class: facts.class.clone(),
+        priority: facts.priority,
+        disruption_cost: facts.disruption_cost,
+        phase: content.phase,
+        owner: facts.owner,
+        unschedulable: content.unschedulable,
+        unready: content.unready,
+        critical: facts.critical,
+    };
+    SeenPod {
+        view: Arc::new(view),
+        facts: facts.clone(),
+        ready: content.ready,
+        scheduled_at: content.scheduled_at,
+        ready_at: content.ready_at,
+        problems,
+    }
+}
+
+fn convert(
+    object: &PodObject,
+    content: &PodText,
+    rules: &LabelRules,
+) -> Result<(PodFacts, Vec<Problem>), serde_json::Error> {
+    let mut pod: Pod = serde_json::from_slice(&content.common)?;
+    if !content.node_affinity.is_empty() {
+        let node_affinity: Option<NodeAffinity> = serde_json::from_slice(&content.node_affinity)?;
+        pod.spec.get_or_insert_default().affinity.get_or_insert_default().node_affinity = node_affinity;
+    }
+    // Problems name the pod, and so do the claims of its volumes.
+    pod.metadata.name.clone_from(&object.meta().name);
+    let converted = convert::pod(&pod, rules);
+    let view = converted.view;
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    let owner_path = owners.first().map(|owner| {
+        let (kind, namespace) = (owner.kind.to_lowercase(), &view.id.namespace);
+        format!("/apis/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name)
+    });
+    let facts = PodFacts {
+        owner: view.owner,
+        critical: view.critical,
+        priority: view.priority,
+        disruption_cost: view.disruption_cost,
+        owner_path: owner_path.unwrap_or_default().into(),
+        limits: pod.spec.as_ref().map(limits).filter(|limits| !limits.is_empty()),
+        daemon: owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet"),
+        dynamic_resources: pod.spec.as_ref().is_some_and(has_dynamic_resources),
+        class: view.class,
+    };
+    Ok((facts, converted.problems))
+}
+
+fn has_dynamic_resources(spec: &PodSpec) -> bool {
+    let in_container = |container: &Container| {
+        container.resources.as_ref().and_then(|resources| resources.claims.as_ref()).is_some_and(|c| !c.is_empty())
+    };
+    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
+        || spec.containers.iter().chain(spec.init_containers.iter().flatten()).any(in_container)
+}
+
+/// As requests are added up: what runs at the same time, or the largest step of the start. What cannot be read counts as
+/// nothing; the conversion of the pod reports it.
+fn limits(spec: &PodSpec) -> Resources {
+    let of = |container: &Container| -> Resources {
+        let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+        let parsed = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
+            Some((name.clone(), amount.0.parse().ok()?))
+        };
+        limits.into_iter().flatten().filter_map(parsed).collect()
+    };
+    let mut running = Resources::new();
+    for container in &spec.containers {
+        running.add(&of(container));
+    }
+    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
+    for container in spec.init_containers.iter().flatten() {
+        let mut step = of(container);
+        step.add(&sidecars);
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars = step.clone();
+        }
+        starting.raise_to(&step);
+    }
+    running.add(&sidecars);
+    running.raise_to(&starting);
+    running
+}
+
+#[cfg(test)]
+mod tests;

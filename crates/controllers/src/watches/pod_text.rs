@@ -1,0 +1,159 @@
+//! A pod as it comes over the wire, read once and only as far as somebody looks at it.
+//!
+//! A cluster has hundreds of thousands of pods and few kinds of them. What differs from pod to pod is decoded here. The rest
+//! is copied, without what nobody reads, and [`PodClasses`](super::pod_classes::PodClasses) finds by the digest of that copy
+//! what it already knows.
+
+mod copy;
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::serde::de::{Deserialize, Deserializer};
+use karpenter_model::pod::PodPhase;
+use kube::Resource;
+
+use self::copy::Copied;
+
+/// Name and version of a pod, and the pod itself unless it could not be read.
+#[derive(Debug, Clone)]
+pub struct PodObject {
+    meta: ObjectMeta,
+    pub(super) content: Result<PodText, String>,
+}
+
+/// What is the pod's own, and a copy of what it may share.
+#[derive(Debug, Clone)]
+pub(super) struct PodText {
+    pub(super) created: Option<Timestamp>,
+    pub(super) deleted: Option<Timestamp>,
+    pub(super) started: Option<Timestamp>,
+    pub(super) node: Option<String>,
+    pub(super) nominated: Option<String>,
+    pub(super) phase: PodPhase,
+    pub(super) unschedulable: bool,
+    pub(super) unready: bool,
+    pub(super) ready: bool,
+    /// When `PodScheduled` and `Ready` last changed.
+    pub(super) scheduled_at: Option<Timestamp>,
+    pub(super) ready_at: Option<Timestamp>,
+    /// Of everything that pods of a workload have in common; `None` when the pod's name plays a part in it.
+    pub(super) digest: Option<Digest>,
+    /// The pod as JSON, without what is its own and without what nobody reads.
+    pub(super) common: Vec<u8>,
+    /// The affinity to nodes, which is not in `common`; empty for pods of DaemonSets. Their controller pins each to its
+    /// node: such a pod never goes elsewhere, and what the DaemonSet asks of other nodes is read from its template.
+    pub(super) node_affinity: Vec<u8>,
+}
+
+/// 128 bits under keys that are random in each process: nobody can make two that are equal, and chance will not.
+pub(super) type Digest = (u64, u64);
+
+impl PodObject {
+    /// For a pod that was not watched but answered with.
+    pub(crate) fn of(pod: &Pod) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(&serde_json::to_string(pod)?)
+    }
+}
+
+impl Resource for PodObject {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+/// Fails only where the text is no JSON: whatever is wrong with one object, the watch goes on.
+impl<'de> Deserialize<'de> for PodObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut copied = copy::pod(deserializer)?;
+        let meta = ObjectMeta {
+            name: copied.name.take(),
+            namespace: copied.namespace.take(),
+            uid: copied.uid.take(),
+            resource_version: copied.resource_version.take(),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { meta, content: text(copied) })
+    }
+}
+
+fn text(copied: Copied) -> Result<PodText, String> {
+    let condition = |type_: &str| copied.conditions.iter().find(|condition| condition.type_ == type_);
+    let is = |type_: &str, status: &str| condition(type_).is_some_and(|condition| condition.status == status);
+    let since = |type_: &str| {
+        let text = condition(type_).and_then(|condition| condition.since.as_deref());
+        time(text, "status.conditions.lastTransitionTime")
+    };
+    let node_affinity = if copied.of_daemon_set { Vec::new() } else { copied.node_affinity };
+    Ok(PodText {
+        created: time(copied.created.as_deref(), "metadata.creationTimestamp")?,
+        deleted: time(copied.deleted.as_deref(), "metadata.deletionTimestamp")?,
+        started: time(copied.started.as_deref(), "status.startTime")?,
+        phase: phase(copied.phase.as_deref()),
+        unschedulable: condition("PodScheduled").is_some_and(|c| c.reason.as_deref() == Some("Unschedulable")),
+        unready: is("Ready", "False"),
+        ready: is("Ready", "True"),
+        scheduled_at: since("PodScheduled")?,
+        ready_at: since("Ready")?,
+        node: copied.node.filter(|name| !name.is_empty()),
+        nominated: copied.nominated.filter(|name| !name.is_empty()),
+        digest: (!copied.named_volumes).then(|| digest(&copied.common, &node_affinity)),
+        common: copied.common,
+        node_affinity,
+    })
+}
+
+fn time(text: Option<&str>, field: &str) -> Result<Option<Timestamp>, String> {
+    text.map(|text| text.parse().map_err(|error| format!("{field}: {error}"))).transpose()
+}
+
+fn phase(phase: Option<&str>) -> PodPhase {
+    match phase {
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        Some("Pending") | None => PodPhase::Pending,
+        Some(_) => PodPhase::Unknown,
+    }
+}
+
+fn digest(common: &[u8], node_affinity: &[u8]) -> Digest {
+    static KEYS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
+    let one = |keys: &RandomState| {
+        let mut hasher = keys.build_hasher();
+        // The length keeps one part from running into the other.
+        hasher.write_usize(common.len());
+        hasher.write(common);
+        hasher.write(node_affinity);
+        hasher.finish()
+    };
+    (one(&KEYS.0), one(&KEYS.1))
+}

@@ -1,0 +1,100 @@
+//! Pods, of which there are more than of everything else together.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt as _;
+use karpenter_lifecycle::{EvictionKey, Seen, pod_event};
+use karpenter_model::pod::PodView;
+use karpenter_state::{ByName, Change, Source};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Api, ResourceExt as _};
+
+use super::pod_text::PodObject;
+use super::{ObjectId, Pauses, id};
+use crate::context::Context;
+
+/// Follows the pods for ever. Whatever is wrong with one of them is reported; the watch goes on.
+pub(super) async fn follow_pods(ctx: &Context) {
+    let pods = Pods(ctx);
+    let api: Api<PodObject> = Api::all(ctx.client.clone());
+    let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
+    // Known before a list, and not on it yet: nothing at the first list, so nothing is held twice.
+    let mut unseen: BTreeSet<ByName> = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => unseen = ctx.state().pods(),
+            Ok(Event::InitApply(object)) => {
+                unseen.remove(&id(&object));
+                pods.found(&object);
+            }
+            Ok(Event::InitDone) => pods.listed(&std::mem::take(&mut unseen)),
+            Ok(Event::Apply(object)) => pods.applied(&object),
+            Ok(Event::Delete(object)) => pods.gone(&id(&object)),
+            Err(error) => ctx.report.watch_failed("Pod", &error),
+        }
+    }
+}
+
+struct Pods<'a>(&'a Context);
+
+impl Pods<'_> {
+    fn applied(&self, object: &PodObject) {
+        let before = self.0.state().pod(&id(object));
+        let before = before.filter(|before| Some(&before.uid) == object.uid().as_ref());
+        self.saw(object, before.as_deref().map_or(Seen::New, Seen::Changed));
+    }
+
+    fn found(&self, object: &PodObject) {
+        self.saw(object, Seen::Listed);
+    }
+
+    fn gone(&self, id: &ObjectId) {
+        self.0.report.pod_gone(id);
+        let pod = self.0.state().pod(id);
+        self.0.state().apply(Change::PodGone(id.clone()));
+        if let Some(pod) = pod {
+            self.0.memory.stop_asking(&EvictionKey::of(&pod));
+            self.wake_terminating(&pod);
+        }
+    }
+
+    fn listed(&self, unseen: &BTreeSet<ByName>) {
+        for pod in unseen {
+            self.gone(&pod.id);
+        }
+        self.0.state().apply(Change::Complete(Source::Pods));
+        self.0.provision.notify_one();
+    }
+
+    fn saw(&self, object: &PodObject, seen: Seen<'_>) {
+        let ctx = self.0;
+        let pod = match ctx.pod_classes.read(object, ctx.provider.label_rules()) {
+            Ok(pod) => pod,
+            Err(error) => return ctx.report.malformed_object("Pod", &object.name_any(), &error),
+        };
+        ctx.report.pod_seen(&pod);
+        ctx.report.problems(&pod.problems);
+        let view = pod.view;
+        ctx.state().apply(Change::Pod(view.clone()));
+        if view.is_provisionable() {
+            ctx.provision.trigger(&view.uid);
+        }
+        if view.deleting_since.is_some() {
+            ctx.memory.note_leaving(&EvictionKey::of(&view));
+        }
+        if let (Some(node), Some(at)) = (&view.node_name, pod_event(&view, seen, ctx.clock.now())) {
+            ctx.memory.note_pod_event(node, at);
+            ctx.queues.pod_events.add(node);
+        }
+        self.wake_terminating(&view);
+    }
+
+    /// A drain waits for its pods.
+    fn wake_terminating(&self, pod: &PodView) {
+        let Some(name) = pod.node_name.as_deref() else { return };
+        if self.0.state().is_deleting_node(name) {
+            self.0.queues.nodes.add(name);
+        }
+    }
+}
