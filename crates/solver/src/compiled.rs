@@ -10,6 +10,7 @@ pub(crate) mod bits;
 pub(crate) mod candidates;
 pub(crate) mod catalogue;
 pub(crate) mod claims;
+mod crowd;
 mod devices;
 pub(crate) mod domains;
 pub(crate) mod evaluation;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::PodView;
 use karpenter_model::pool::by_precedence;
 use karpenter_model::requirements::{Operator, Requirements};
 use karpenter_model::scheduling::PodScheduling;
@@ -52,6 +53,9 @@ use self::pools::Pool;
 use crate::devices::{Facts, Inventory};
 use crate::plan::Work;
 use crate::reservations::Reservations;
+
+/// So much may be kept whatever the cluster: a few megabytes.
+const SPARE: usize = if cfg!(test) { 64 } else { 20_000 };
 
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -84,17 +88,13 @@ pub(crate) struct Compiled {
 struct Around {
     daemons: Vec<Arc<PodView>>,
     pools: Vec<(String, Arc<Vec<InstanceType>>)>,
-    /// Pods that are to move are not counted where they are.
-    moving: BTreeSet<PodId>,
 }
 
 impl Around {
     fn of(snapshot: &Snapshot) -> Self {
-        let moving = snapshot.pending.values().filter(|pod| pod.node_name.is_some());
         Self {
             daemons: snapshot.daemons.clone(),
             pools: snapshot.pools.iter().map(|offer| (offer.pool.name.clone(), offer.instance_types.clone())).collect(),
-            moving: moving.map(|pod| pod.id.clone()).collect(),
         }
     }
 
@@ -104,7 +104,6 @@ impl Around {
         (self.daemons.len(), self.pools.len()) == (other.daemons.len(), other.pools.len())
             && daemons
             && pools.all(|((name, types), (other, known))| name == other && Arc::ptr_eq(types, known))
-            && self.moving == other.moving
     }
 }
 
@@ -136,10 +135,11 @@ impl Compiled {
     }
 
     /// Takes over another snapshot; what is the same object as before is not looked at again.
-    pub(crate) fn update(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn update(&mut self, snapshot: &Snapshot, workers: usize) {
+        self.forget_what_is_gone(snapshot);
         let before = (self.keys.len(), self.pods.labels_read());
         let kinds = self.pods.kinds.len();
-        self.pods.update(snapshot, &mut self.names);
+        self.pods.update(snapshot, &mut self.names, workers);
         for kind in &self.pods.kinds[kinds..] {
             add_keys(&mut self.keys, &kind.example.scheduling);
         }
@@ -155,6 +155,27 @@ impl Compiled {
         self.update_nodes(snapshot, !same || !as_read);
         self.around = around;
         self.update_pools(snapshot, same);
+    }
+
+    /// Tables only grow, so that numbers stay what they are. Where most of what they hold is gone from the cluster, all of it
+    /// is compiled anew: then it has cost far more than that before, and will not again for as long.
+    fn forget_what_is_gone(&mut self, snapshot: &Snapshot) {
+        let types: usize = snapshot.pools.iter().map(|offer| offer.instance_types.len()).sum();
+        // A pod has a class, a kind, a shape and a badge; requirements come from kinds, nodes and offerings, and narrow
+        // each other.
+        let alive = 4 * snapshot.pending.len() + 2 * snapshot.nodes.len() + types;
+        if self.pods.kept() + self.algebra.req_count() > 4 * alive + SPARE {
+            let work = self.work();
+            *self = Self::new(&self.algebra.rules().clone());
+            self.pods.compiled = work.pods;
+            self.work = work;
+        }
+    }
+
+    /// How much is kept about pods and requirements.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.pods.kept() + self.algebra.req_count()
     }
 
     /// `same`: neither DaemonSets nor catalogues have changed.
@@ -202,6 +223,16 @@ impl Compiled {
     fn update_nodes(&mut self, snapshot: &Snapshot, reread: bool) {
         let mut sources: Vec<_> = snapshot.nodes.iter().collect();
         sources.sort_by(|a, b| a.name().cmp(b.name()));
+        // What a node is depends on all of these besides itself.
+        let known = if reread { Vec::new() } else { std::mem::take(&mut self.nodes) };
+        let mut known = known.into_iter().peekable();
+        let mut same = Vec::with_capacity(sources.len());
+        let moving = self.pods.moving();
+        for source in &sources {
+            while known.next_if(|node| node.name.as_str() < source.name()).is_some() {}
+            same.push(known.next_if(|node| node.is_same(source, &moving)));
+        }
+        drop(moving);
         let mut reading = Reading {
             snapshot,
             algebra: &mut self.algebra,
@@ -210,13 +241,8 @@ impl Compiled {
             pods: &mut self.pods,
             keys: &self.keys,
         };
-        // What a node is depends on all of these besides itself.
-        let known = if reread { Vec::new() } else { std::mem::take(&mut self.nodes) };
-        let mut known = known.into_iter().peekable();
         let mut nodes = Vec::with_capacity(sources.len());
-        for source in sources {
-            while known.next_if(|node| node.name.as_str() < source.name()).is_some() {}
-            let same = known.next_if(|node| node.is_same(source));
+        for (source, same) in sources.into_iter().zip(same) {
             self.work.nodes += usize::from(same.is_none());
             nodes.push(same.unwrap_or_else(|| Node::new(source, &mut reading)));
         }

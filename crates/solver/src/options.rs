@@ -56,6 +56,8 @@ pub struct Options {
     /// The most instance types a claim names (API-277).
     pub max_instance_types: usize,
     pub planner: Planner,
+    /// Threads that may share the work of one pass (SCH-21). The plan is the same with any number of them (SC-369).
+    pub workers: usize,
     /// How much work [`Planner::Best`] may do beyond the reference; a hundred million steps take about a second.
     pub steps: u64,
 }
@@ -68,6 +70,7 @@ impl Default for Options {
             reserved: Reserved::Strict,
             max_instance_types: 600,
             planner: Planner::Reference,
+            workers: 1,
             steps: 200_000_000,
         }
     }

@@ -378,7 +378,7 @@ impl Solver {
 
     /// A draft for planners that decide themselves who goes where.
     pub fn draft(&mut self, snapshot: &Snapshot, options: &Options) -> Draft<'_> {
-        Draft::new(Pass::new(self.compiled(snapshot), *options))
+        Draft::new(Pass::new(self.compiled(snapshot, options.workers), *options))
     }
 
     /// As [`plan_until`].
@@ -389,10 +389,10 @@ impl Solver {
         should_stop: &mut dyn FnMut() -> bool,
     ) -> Plan {
         match options.planner {
-            Planner::Reference => Pass::new(self.compiled(snapshot), *options).run(should_stop),
+            Planner::Reference => Pass::new(self.compiled(snapshot, options.workers), *options).run(should_stop),
             Planner::Best => {
                 let rules = self.rules.clone();
-                crate::best::plan(self.compiled(snapshot), snapshot, &rules, options, should_stop)
+                crate::best::plan(self.compiled(snapshot, options.workers), snapshot, &rules, options, should_stop)
             }
         }
     }
@@ -407,9 +407,14 @@ impl Solver {
         self.compiled.as_ref().map(Compiled::work).unwrap_or_default()
     }
 
-    fn compiled(&mut self, snapshot: &Snapshot) -> &mut Compiled {
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.compiled.as_ref().map_or(0, Compiled::kept)
+    }
+
+    fn compiled(&mut self, snapshot: &Snapshot, workers: usize) -> &mut Compiled {
         let known = self.compiled.get_or_insert_with(|| Compiled::new(&self.rules));
-        known.update(snapshot);
+        known.update(snapshot, workers);
         known
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Algebra {
     set_index: Index,
     /// By key.
     reqs: Vec<Box<[(KeyId, SetId)]>>,
+    /// By set of sets: whether a minimum of values is asked for.
+    has_min_values: Vec<bool>,
     req_index: Index,
     /// By set: the set of sets that has no other.
     alone: Vec<ReqId>,
@@ -77,6 +79,7 @@ impl Algebra {
             sets: Vec::new(),
             set_index: Index::default(),
             reqs: Vec::new(),
+            has_min_values: Vec::new(),
             req_index: Index::default(),
             alone: Vec::new(),
             met: PairMemo::default(),
@@ -138,6 +141,7 @@ impl Algebra {
             return known;
         }
         let at = id(self.reqs.len());
+        self.has_min_values.push(pairs.iter().any(|(_, set)| self.requirement(*set).min_values().is_some()));
         self.reqs.push(pairs.into_boxed_slice());
         self.req_index.insert(hash, at);
         at
@@ -191,7 +195,7 @@ impl Algebra {
     }
 
     pub(crate) fn has_min_values(&self, req: ReqId) -> bool {
-        self.pairs(req).iter().any(|(_, set)| self.requirement(*set).min_values().is_some())
+        self.has_min_values[req as usize]
     }
 
     pub(crate) fn intersects(&self, a: SetId, b: SetId) -> bool {

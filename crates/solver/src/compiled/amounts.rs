@@ -51,10 +51,12 @@ pub(crate) fn nanos(amounts: &[Option<Quantity>], at: usize) -> i128 {
 }
 
 pub(crate) fn add(amounts: &mut Amounts, more: &[Option<Quantity>]) {
-    for (at, amount) in more.iter().enumerate() {
-        if let Some(amount) = amount {
-            let sum = amounts.get(at).copied().flatten().unwrap_or_default() + *amount;
-            set(amounts, at, sum);
+    if amounts.len() < more.len() {
+        amounts.resize(more.len(), None);
+    }
+    for (sum, more) in amounts.iter_mut().zip(more) {
+        if let Some(more) = more {
+            *sum = Some(sum.unwrap_or_default() + *more);
         }
     }
 }

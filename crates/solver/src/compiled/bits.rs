@@ -34,6 +34,12 @@ impl Bits {
         }
     }
 
+    /// Empty, with room for so many.
+    pub(crate) fn clear_all(&mut self, len: usize) {
+        self.0.clear();
+        self.0.resize(len.div_ceil(64), 0);
+    }
+
     pub(crate) fn has(&self, bit: usize) -> bool {
         has(&self.0, bit)
     }

@@ -168,21 +168,16 @@ impl Group {
                 picks.ones.extend(tied);
             }
             Kind::Affinity => {
-                let near: Vec<usize> = here().filter(|domain| count(domain) > 0).collect();
+                here().filter(|domain| count(domain) > 0).for_each(|domain| picks.any.set(domain));
                 // Where nobody is yet, the pod itself may begin (SCH-141).
                 let nobody_near = || self.present.iter().all(|domain| count(&domain) == 0 || !for_pod(&domain));
-                if !near.is_empty() {
-                    picks.any = Some(self.set_of(near.into_iter()));
-                } else if own && (self.is_vacant() || nobody_near()) {
+                if picks.any.is_empty() && own && (self.is_vacant() || nobody_near()) {
                     picks.ones.extend(here());
                 }
             }
             // Nobody can share a domain of a key that has none (Q35).
             Kind::AntiAffinity if self.present.is_empty() => return false,
-            Kind::AntiAffinity => {
-                let free = self.set_of(here().filter(|domain| count(domain) == 0));
-                picks.any = Some(free).filter(|free| !free.is_empty());
-            }
+            Kind::AntiAffinity => here().filter(|domain| count(domain) == 0).for_each(|domain| picks.any.set(domain)),
         }
         true
     }
@@ -203,7 +198,7 @@ impl Group {
             return None;
         }
         let mut all = self.set_of(picks.ones.into_iter());
-        picks.any.iter().for_each(|any| all.union(any));
+        all.union(&picks.any);
         Some(all)
     }
 
@@ -226,7 +221,15 @@ pub(crate) enum Zones {
 #[derive(Debug, Default)]
 pub(crate) struct Picks {
     pub(crate) ones: Vec<usize>,
-    pub(crate) any: Option<Bits>,
+    pub(crate) any: Bits,
+}
+
+impl Picks {
+    /// As new, for a key of so many domains.
+    pub(crate) fn clear(&mut self, domains: usize) {
+        self.ones.clear();
+        self.any.clear_all(domains);
+    }
 }
 
 fn grown(counts: &mut Vec<u32>, at: usize) -> &mut u32 {

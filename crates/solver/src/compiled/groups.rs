@@ -104,6 +104,8 @@ pub(crate) struct Groups {
     changes: Vec<Change>,
     /// Placements before this one stay whatever is rolled back.
     firm: usize,
+    /// Work space.
+    picks: Picks,
 }
 
 /// What groups are made from.
@@ -129,6 +131,7 @@ impl Groups {
             placed: Vec::new(),
             changes: Vec::new(),
             firm: 0,
+            picks: Picks::default(),
         };
         groups.add_inverse_of_bound_pods(world, algebra);
         groups
@@ -450,12 +453,15 @@ impl Groups {
         let universe = &mut self.universes[group.universe?];
         let (pod, node) = (algebra.get(strict, universe.key), algebra.get(candidate, universe.key));
         [pod, node].into_iter().flatten().for_each(|set| universe.know(set, algebra));
-        let mut picks = Picks::default();
-        if !group.options(own, universe.allowed(pod), universe.allowed(node), &mut picks) {
+        let picks = &mut self.picks;
+        picks.clear(universe.len());
+        if !group.options(own, universe.allowed(pod), universe.allowed(node), picks) {
             return None;
         }
         out.extend(picks.ones.iter().map(|domain| universe.only(*domain, algebra)));
-        out.extend(picks.any.map(|domains| universe.any_of(&domains, algebra)));
+        if !picks.any.is_empty() {
+            out.push(universe.any_of(&picks.any, algebra));
+        }
         Some(universe.key)
     }
 
@@ -557,25 +563,33 @@ impl Groups {
         }
     }
 
-    /// Where the place certainly or possibly is, in the group's terms.
-    fn spots(&mut self, group: GroupRef, place: Place, hosts: &Hosts, algebra: &Algebra) -> Spots {
+    /// Where the place certainly is, in the group's terms.
+    fn spot(&mut self, group: GroupRef, place: Place, hosts: &Hosts, algebra: &Algebra) -> Option<Spot> {
         let Some(universe) = self.get(group).universe else {
-            return Spots::One(match place.site {
+            return Some(match place.site {
                 Site::Node(slot) => Spot::Host(hosts.of_slot[slot]),
                 Site::Claim(at) => Spot::Claim(at),
             });
         };
         let universe = &mut self.universes[universe];
-        let Some(set) = algebra.get(place.req, universe.key).filter(|set| algebra.is_in(*set)) else {
+        let set = algebra.get(place.req, universe.key).filter(|set| algebra.is_in(*set))?;
+        universe.know(set, algebra);
+        universe.single(set).map(Spot::Domain)
+    }
+
+    /// Where the place certainly or possibly is, in the group's terms.
+    fn spots(&mut self, group: GroupRef, place: Place, hosts: &Hosts, algebra: &Algebra) -> Spots {
+        if let Some(spot) = self.spot(group, place, hosts, algebra) {
+            return Spots::One(spot);
+        }
+        let universe = self.get(group).universe.map(|universe| &self.universes[universe]);
+        let Some((universe, set)) = universe.and_then(|universe| {
+            let set = algebra.get(place.req, universe.key).filter(|set| algebra.is_in(*set))?;
+            Some((universe, set))
+        }) else {
             return Spots::Several(Vec::new());
         };
-        universe.know(set, algebra);
-        match universe.single(set) {
-            Some(one) => Spots::One(Spot::Domain(one)),
-            None => {
-                Spots::Several(universe.allowed(Some(set)).into_iter().flat_map(Bits::iter).map(Spot::Domain).collect())
-            }
-        }
+        Spots::Several(universe.allowed(Some(set)).into_iter().flat_map(Bits::iter).map(Spot::Domain).collect())
     }
 
     /// Ordinary groups count where the domain is certain; anti-affinity counts wherever the pod may be.
@@ -591,14 +605,13 @@ impl Groups {
                 return;
             }
         }
-        match self.spots(group, place, world.hosts, algebra) {
-            Spots::One(spot) => self.add(group, spot, 1, logged, world.hosts),
-            Spots::Several(all) if self.own[at].identity.kind == Kind::AntiAffinity => {
-                for spot in all {
-                    self.add(group, spot, 1, logged, world.hosts);
-                }
+        if self.own[at].identity.kind == Kind::AntiAffinity {
+            match self.spots(group, place, world.hosts, algebra) {
+                Spots::One(spot) => self.add(group, spot, 1, logged, world.hosts),
+                Spots::Several(all) => all.into_iter().for_each(|spot| self.add(group, spot, 1, logged, world.hosts)),
             }
-            Spots::Several(_) => {}
+        } else if let Some(spot) = self.spot(group, place, world.hosts, algebra) {
+            self.add(group, spot, 1, logged, world.hosts);
         }
     }
 

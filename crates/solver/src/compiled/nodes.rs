@@ -55,6 +55,8 @@ pub(crate) struct Node {
     pub(crate) limits: BTreeMap<String, u32>,
     /// Pods that count where pods are counted, by badge.
     pub(crate) badges: Vec<(BadgeId, u32)>,
+    /// Pods that are to move, by namespace and name.
+    pub(crate) moving: Vec<PodId>,
     /// Required anti-affinity of the pods that are there, whatever their state (SCH-136).
     pub(crate) shy: Vec<(Arc<PodView>, AffinityTerm)>,
 }
@@ -81,19 +83,23 @@ impl Node {
         }
         let mut volumes = Attached::default();
         let mut shy = Vec::new();
+        let mut moving = Vec::new();
         let mut badges: BTreeMap<BadgeId, u32> = BTreeMap::new();
         for pod in &source.pods {
             volumes.add(pod);
-            let in_batch = with.snapshot.pending.contains_key(&pod.id);
-            if !in_batch && !pod.is_terminal() {
+            if with.snapshot.pending.contains_key(&pod.id) {
+                moving.push(pod.id.clone());
+            } else if !pod.is_terminal() {
                 shy.extend(pod.scheduling.anti_affinity.iter().map(|term| (pod.clone(), term.clone())));
                 if pod.deleting_since.is_none() {
                     *badges.entry(with.pods.badge(pod)).or_default() += 1;
                 }
             }
         }
+        moving.sort_unstable();
         Self {
             name: source.name().to_owned(),
+            moving,
             hostname: source.hostname().to_owned(),
             going: !source.stays(),
             initialized: source.is_initialized(),
@@ -109,8 +115,8 @@ impl Node {
         }
     }
 
-    /// Nothing about the node has changed.
-    pub(crate) fn is_same(&self, other: &ExistingNode) -> bool {
+    /// Nothing about the node has changed. `moving`: pods that are to move, by their node.
+    pub(crate) fn is_same(&self, other: &ExistingNode, moving: &BTreeMap<&str, Vec<&PodId>>) -> bool {
         fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
             match (a, b) {
                 (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -119,7 +125,10 @@ impl Node {
             }
         }
         let known = &self.source;
-        same(known.node.as_ref(), other.node.as_ref())
+        let node = other.node.as_ref().map_or("", |node| node.name.as_str());
+        let moving = moving.get(node).map_or(&[][..], |pods| pods);
+        self.moving.iter().eq(moving.iter().copied())
+            && same(known.node.as_ref(), other.node.as_ref())
             && same(known.claim.as_ref(), other.claim.as_ref())
             // Which pods of a node that goes are part of the batch is not the node's to know.
             && known.stays()

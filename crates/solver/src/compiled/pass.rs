@@ -231,7 +231,7 @@ impl<'c> Pass<'c> {
 
     /// Makes the groups of all pods known, in the order of the queue.
     pub(crate) fn register_all(&mut self) -> Vec<Id> {
-        let order = self.compiled.pods.in_order();
+        let order = self.compiled.pods.in_order(self.options.workers);
         for pod in &order {
             let class = self.compiled.pods.pending[*pod as usize].class;
             let kind = self.compiled.pods.classes[class as usize].kind;

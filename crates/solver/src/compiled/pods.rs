@@ -8,13 +8,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::pod::{PodPhase, PodView};
+use karpenter_model::pod::{PodId, PodPhase, PodView};
 use karpenter_model::resources::{CPU, MEMORY, Resources};
 use karpenter_model::scheduling::AffinityTerm;
 use karpenter_model::selector::Selector;
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 
 use super::amounts::{Amounts, Names};
+use super::crowd::CROWD;
 use super::intern::{Id, Index, Mix, NONE, id};
 use crate::places::AllPods;
 
@@ -72,19 +73,21 @@ pub(crate) struct Pods {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    shape: ShapeId,
-    kind: KindId,
+    pub(super) shape: ShapeId,
+    pub(super) kind: KindId,
     pub(crate) class: ClassId,
     /// As the last new pod before it, but for what differs from pod to pod.
-    like_last: bool,
+    pub(super) like_last: bool,
+    /// It runs on a node, and is to move.
+    pub(super) bound: bool,
     /// What decides the order of the queue after size; here, so that no pod has to be looked at twice.
-    created_at: Timestamp,
-    start_of_uid: u64,
+    pub(super) created_at: Timestamp,
+    pub(super) start_of_uid: u64,
 }
 
 /// What the pod before this one was: pods of one workload come one after the other, and share what is the same.
 #[derive(Debug, Default)]
-struct Last {
+pub(super) struct Last {
     pod: Option<Arc<PodView>>,
     shape: ShapeId,
     kind: KindId,
@@ -102,7 +105,7 @@ impl Last {
 impl Pods {
     /// Takes over the pending pods. One that is the same object as before keeps its class, unless selectors read other
     /// labels now.
-    pub(crate) fn update(&mut self, snapshot: &Snapshot, names: &mut Names) {
+    pub(crate) fn update(&mut self, snapshot: &Snapshot, names: &mut Names, workers: usize) {
         let going: BTreeSet<&str> =
             snapshot.nodes.iter().filter(|node| node.is_going()).map(ExistingNode::name).collect();
         let old = std::mem::take(&mut self.all);
@@ -111,17 +114,22 @@ impl Pods {
         let mut all = Vec::with_capacity(snapshot.pending.len());
         let mut pending = Vec::with_capacity(snapshot.pending.len());
         let reads = self.read.len();
-        let mut last = Last::default();
-        for (name, pod) in &snapshot.pending {
-            let is_known = |at: usize| old.get(at).is_some_and(|known| Arc::ptr_eq(known, pod));
-            while !is_known(at) && old.get(at).is_some_and(|known| known.id < *name) {
-                at += 1;
+        if old.is_empty() && workers > 1 && snapshot.pending.len() >= CROWD {
+            all.extend(snapshot.pending.values().cloned());
+            pending = self.look_at_all(&all, &going, names, workers);
+        } else {
+            let mut last = Last::default();
+            for (name, pod) in &snapshot.pending {
+                let is_known = |at: usize| old.get(at).is_some_and(|known| Arc::ptr_eq(known, pod));
+                while !is_known(at) && old.get(at).is_some_and(|known| known.id < *name) {
+                    at += 1;
+                }
+                let moves_freely = moves_freely(pod, &going);
+                let same = is_known(at).then(|| known[at]);
+                let same = same.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely);
+                all.push(pod.clone());
+                pending.push(same.unwrap_or_else(|| self.look_at(pod, moves_freely, &mut last, names)));
             }
-            let moves_freely = moves_freely(pod, &going);
-            let same = is_known(at).then(|| known[at]);
-            let same = same.filter(|known| self.kinds[known.kind as usize].moves_freely == moves_freely);
-            all.push(pod.clone());
-            pending.push(same.unwrap_or_else(|| self.look_at(pod, moves_freely, &mut last, names)));
         }
         self.read_selectors_of_bound(snapshot);
         // Only now it is known which labels matter.
@@ -142,7 +150,13 @@ impl Pods {
         self.pending = pending;
     }
 
-    fn look_at(&mut self, pod: &Arc<PodView>, moves_freely: bool, last: &mut Last, names: &mut Names) -> Pending {
+    pub(super) fn look_at(
+        &mut self,
+        pod: &Arc<PodView>,
+        moves_freely: bool,
+        last: &mut Last,
+        names: &mut Names,
+    ) -> Pending {
         self.compiled += 1;
         let like_last = last.is_like(pod);
         if !like_last {
@@ -156,9 +170,24 @@ impl Pods {
             kind: last.kind,
             class: NONE,
             like_last,
+            bound: pod.node_name.is_some(),
             created_at: pod.created_at,
             start_of_uid: start_of(&pod.uid),
         }
+    }
+
+    /// Pods that run and are to move, by the node they run on: they are not counted there.
+    pub(crate) fn moving(&self) -> BTreeMap<&str, Vec<&PodId>> {
+        let mut moving: BTreeMap<&str, Vec<&PodId>> = BTreeMap::new();
+        for (pod, _) in self.all.iter().zip(&self.pending).filter(|(_, one)| one.bound) {
+            moving.entry(pod.node_name.as_deref().unwrap_or_default()).or_default().push(&pod.id);
+        }
+        moving
+    }
+
+    /// How much is kept about pods.
+    pub(crate) fn kept(&self) -> usize {
+        self.classes.len() + self.kinds.len() + self.shapes.len() + self.badges.len()
     }
 
     /// How many labels selectors read.
@@ -166,7 +195,7 @@ impl Pods {
         self.read.len()
     }
 
-    fn shape(&mut self, pod: &Arc<PodView>, names: &mut Names) -> ShapeId {
+    pub(super) fn shape(&mut self, pod: &Arc<PodView>, names: &mut Names) -> ShapeId {
         let mut mix = Mix::default();
         // Names seldom differ where amounts do not.
         pod.requests.iter().for_each(|(_, amount)| amount.hash(&mut mix));
@@ -182,7 +211,7 @@ impl Pods {
         at
     }
 
-    fn kind(&mut self, pod: &Arc<PodView>, moves_freely: bool) -> KindId {
+    pub(super) fn kind(&mut self, pod: &Arc<PodView>, moves_freely: bool) -> KindId {
         let mut mix = Mix::default();
         pod.scheduling.hash(&mut mix);
         pod.id.namespace.hash(&mut mix);
@@ -267,7 +296,7 @@ impl Pods {
     }
 
     /// Positions in `pending`, largest pods first (SCH-89).
-    pub(crate) fn in_order(&self) -> Vec<Id> {
+    pub(crate) fn in_order(&self, workers: usize) -> Vec<Id> {
         let size = |at: usize| {
             let requests = &self.shapes[at].example.requests;
             (requests.amount(CPU), requests.amount(MEMORY))
@@ -291,17 +320,7 @@ impl Pods {
             order[*next] = (one.created_at, one.start_of_uid, id(at));
             *next += 1;
         }
-        let mut start = 0;
-        for end in ends {
-            order[start..end].sort_unstable_by(|a, b| {
-                (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| {
-                    let uid = |at: Id| &self.all[at as usize].uid;
-                    // Positions follow namespace and name.
-                    (uid(a.2), a.2).cmp(&(uid(b.2), b.2))
-                })
-            });
-            start = end;
-        }
+        self.sort_each(&mut order, &ends, workers);
         order.into_iter().map(|(_, _, at)| at).collect()
     }
 }
@@ -312,7 +331,7 @@ pub(crate) fn by_size(a: &PodView, b: &PodView) -> std::cmp::Ordering {
     size(b).cmp(&size(a)).then_with(|| (a.created_at, &a.uid, &a.id).cmp(&(b.created_at, &b.uid, &b.id)))
 }
 
-fn moves_freely(pod: &PodView, going: &BTreeSet<&str>) -> bool {
+pub(super) fn moves_freely(pod: &PodView, going: &BTreeSet<&str>) -> bool {
     pod.phase == PodPhase::Pending || pod.node_name.as_ref().is_some_and(|name| going.contains(name.as_str()))
 }
 

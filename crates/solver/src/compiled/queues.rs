@@ -14,7 +14,7 @@ use super::pass::{Pass, Trial};
 use super::undo::Change;
 
 /// So many claims are looked through; in tests fewer, since their plans are small.
-pub(crate) const FEW: usize = if cfg!(test) { 1 } else { 256 };
+pub(crate) const FEW: usize = if cfg!(test) { 1 } else { 24 };
 /// Where so many are passed over for one pod, looking through all of them at once is better.
 const TOO_MANY: usize = if cfg!(test) { 2 } else { 64 };
 

@@ -56,6 +56,69 @@ fn a_change_compiles_what_changed() {
     assert_eq!(text(&plan_again), text(&plan(&snapshot, &cluster.rules, &options)));
 }
 
+/// What if a node went: its pods wait, and nothing but that node is looked at again; the answer is that of a planner that
+/// never knew the node.
+#[test]
+fn what_if_a_node_went() {
+    let cluster = busy();
+    let options = Options::default();
+    let snapshot = cluster.snapshot();
+    let mut planner = Solver::new(&cluster.rules);
+    planner.plan(&snapshot, &options);
+    let before = planner.work();
+    for gone in [3, 40, 17] {
+        let mut without = snapshot.clone();
+        let node = without.nodes.remove(gone);
+        without.pending.extend(node.pods.iter().map(|pod| (pod.id.clone(), pod.clone())));
+        let answer = planner.plan(&without, &options);
+        assert_eq!(text(&answer), text(&plan(&without, &cluster.rules, &options)));
+        assert_eq!(answer.placed.len() + answer.unplaced.len(), 61);
+    }
+    let after = planner.work();
+    // Each pod that moved was looked at, and each node when it came back.
+    assert_eq!((after.pods - before.pods, after.nodes - before.nodes), (3, 2));
+    assert_eq!(after.catalogues, 1);
+}
+
+/// Pods that are to move are not counted where they run: such a node is looked at again, and only that.
+#[test]
+fn pods_that_move_change_their_node_only() {
+    let cluster = busy();
+    let options = Options::default();
+    let mut snapshot = cluster.snapshot();
+    let mut planner = Solver::new(&cluster.rules);
+    planner.plan(&snapshot, &options);
+    let before = planner.work();
+    let moves = snapshot.nodes[5].pods[0].clone();
+    snapshot.pending.insert(moves.id.clone(), moves);
+    let answer = planner.plan(&snapshot, &options);
+    assert_eq!(text(&answer), text(&plan(&snapshot, &cluster.rules, &options)));
+    assert_eq!(planner.work().nodes - before.nodes, 1);
+}
+
+/// What is gone from the cluster does not stay for ever, however many passes there are.
+#[test]
+fn tables_do_not_only_grow() {
+    let mut planner = Solver::new(&cluster().rules);
+    let (mut most, mut shrunk, mut last) = (0, 0, 0);
+    for turn in 0..300 {
+        let mut cluster = cluster();
+        for size in [100, 200] {
+            cluster
+                .add(app().asks(&format!("cpu={}m", size + turn)).label(&format!("app={turn}")).spread(spread("zone")));
+        }
+        let snapshot = cluster.snapshot();
+        let answer = planner.plan(&snapshot, &cluster.options);
+        assert_eq!(text(&answer), text(&plan(&snapshot, &cluster.rules, &cluster.options)));
+        let kept = planner.kept();
+        most = most.max(kept);
+        shrunk += usize::from(kept < std::mem::replace(&mut last, kept));
+    }
+    // Three hundred times two classes, two shapes and a badge would be 1,500.
+    assert!(most < 500 && shrunk >= 3, "{most} kept at most, compiled anew {shrunk} times");
+    assert_eq!(planner.work().pods, 600);
+}
+
 /// A selector that reads a label nobody read before tells pods apart that were alike.
 #[test]
 fn new_selectors_split_classes() {

@@ -200,7 +200,7 @@ pub(super) fn reversed(snapshot: &Snapshot) -> Snapshot {
 }
 
 proptest! {
-    /// SC-368, SCH-247, SCH-248: three passes over a random cluster keep every rule and do not depend on the order of lists.
+    /// SC-368, SC-369, SCH-247, SCH-248: three passes over a random cluster keep every rule and do not depend on the order of lists.
     #[test]
     fn sc_368_plans_are_valid_and_repeatable(mut cluster in any_cluster(), launched in 0..3_usize, more in prop::collection::vec(any_pod(), 0..6)) {
         cluster.launched = [Launched::ClaimOnly, Launched::InFlight, Launched::Initialized][launched];
@@ -210,6 +210,9 @@ proptest! {
             prop_assert_eq!(violations(&snapshot, &cluster.rules, &planned), vec![]);
             let again = plan(&reversed(&snapshot), &cluster.rules, &cluster.options);
             prop_assert_eq!(text(&planned), text(&again));
+            // SC-369: bit-identical with any number of threads.
+            let workers = Options { workers: 8, ..cluster.options };
+            prop_assert_eq!(text(&planned), text(&plan(&snapshot, &cluster.rules, &workers)));
             let plain = crate::plain::plan(&snapshot, &cluster.rules, &cluster.options);
             prop_assert_eq!(text(&planned), text(&plain));
             if cluster.options.reserved == Reserved::Fallback {
