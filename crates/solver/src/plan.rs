@@ -399,7 +399,7 @@ impl Solver {
 
     /// As [`effective_zones`].
     pub fn effective_zones(&mut self, snapshot: &Snapshot, options: &Options) -> BTreeMap<PodId, EffectiveZone> {
-        Pass::new(self.compiled(snapshot), *options).effective_zones()
+        Pass::new(self.compiled(snapshot, options.workers), *options).effective_zones()
     }
 
     /// What was compiled so far.
