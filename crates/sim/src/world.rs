@@ -276,7 +276,10 @@ impl World {
             planning: PlanningOptions::default(),
             workers: 100,
             observability: karpenter_controllers::Observability::On,
-            features: karpenter_controllers::Features::default(),
+            features: karpenter_controllers::Features {
+                static_capacity: true,
+                ..karpenter_controllers::Features::default()
+            },
         };
         let client = clients::client(&self.api, &self.journal, &self.clock, "autoscaler", Some(life.clone()));
         let cloud = Arc::new(MortalCloud { life, cloud: self.cloud.clone() });

@@ -3,6 +3,7 @@
 
 mod actors;
 mod cloud;
+mod crash;
 mod death;
 mod scheduler;
 mod world;
