@@ -48,9 +48,9 @@ bench-operator: cargo
 bench-build: cargo
 	$(CARGO) build --release --package karpenter-bench
 
-# A failing seed prints the command that shows it again.
-soak: cargo ## the simulator for long: many seeds of faults (SEEDS=1000), the autoscaler killed at every call
-	KARPENTER_SIM_SEEDS=$(or $(SEEDS),1000) KARPENTER_SIM_DEATHS=1 $(CARGO) test --release -p karpenter-sim --test it -- --nocapture calm_follows death
+# A failing seed or death prints the command that shows it again.
+soak: cargo ## the simulator for long: many seeds of faults (SEEDS=5000), the autoscaler killed at every call
+	KARPENTER_SIM_SEEDS=$(or $(SEEDS),5000) KARPENTER_SIM_DEATHS=1 $(CARGO) test --release -p karpenter-sim --test it -- --nocapture --test-threads=1 seeds::calm death::the_end
 
 lint: cargo ## format check, clippy with warnings as errors, repository checks
 	cargo fmt --all --check

@@ -57,6 +57,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("API-254 registration hooks have names of their own", |s| done(hooks(s))),
     ("API-238 create resolves what the claim left open", |s| Box::pin(instances::create_resolves(s))),
     ("API-239 create asked again gives the same instance", |s| Box::pin(instances::create_repeats(s))),
+    ("LIF-130 find knows what was launched for a claim that was not told", |s| Box::pin(instances::find(s))),
     ("API-241 create says when nothing fits", |s| Box::pin(instances::create_refuses(s))),
     ("API-244 API-245 get and list know what was created", |s| Box::pin(instances::get_and_list(s))),
     ("API-244 get does not know what never was", |s| Box::pin(instances::unknown(s))),

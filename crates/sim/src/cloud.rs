@@ -205,6 +205,11 @@ impl Cloud {
         self.lock().trouble = trouble;
     }
 
+    /// It does not know any more which machine was launched for which claim, as a cloud that keeps that for a while only.
+    pub fn forget_launches(&self) {
+        self.lock().by_claim.clear();
+    }
+
     /// The provider says from now on that this machine has drifted.
     pub fn drift(&self, provider_id: &str, reason: DriftReason) {
         self.lock().drifted.insert(provider_id.to_owned(), reason);

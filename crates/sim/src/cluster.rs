@@ -111,6 +111,12 @@ impl Cluster {
         Self { client, clock, seed, objects: Arc::new(Objects::new()) }
     }
 
+    /// The same eyes with other hands: what one of them writes the other knows at once, and nothing is watched twice.
+    #[must_use]
+    pub fn acting_through(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// Watches every kind until the future is dropped. Actors ask to be woken before this is started.
     pub async fn watch(&self) {
         self.objects.follow(&self.client).await;

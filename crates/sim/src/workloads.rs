@@ -12,6 +12,7 @@ mod job;
 mod node_lifecycle;
 mod orphans;
 mod pods;
+mod protection;
 mod replicaset;
 mod selection;
 mod statefulset;
@@ -60,6 +61,7 @@ pub async fn run(cluster: Cluster, patience: Patience) {
         job::run(cluster),
         budgets::run(cluster),
         volumes::run(cluster, patience),
+        protection::run(cluster),
         attachments::run(cluster, patience),
         node_lifecycle::run(cluster, patience),
         taint_eviction::run(cluster),

@@ -19,6 +19,8 @@
 mod checks;
 mod clients;
 mod death;
+mod overseer;
+mod process;
 mod settling;
 mod storm;
 
@@ -33,7 +35,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use karpenter_api::crd;
 use karpenter_api::kinds::{KWOKNodeClass, NodeClaim, NodePool};
 use karpenter_apiserver as apiserver;
-use karpenter_controllers::{Batching, Context, Options, PlanningOptions};
 use karpenter_platform::{Clock, TokioClock};
 use karpenter_testkit::build::{self, PoolBuilder};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -44,7 +45,9 @@ use tokio::task::JoinHandle;
 
 pub use self::checks::Violation;
 pub use self::death::Death;
-use self::death::{Fates, Life, MortalCloud};
+use self::death::Fates;
+use self::overseer::Overseer;
+use self::process::{Host, Makings};
 pub use self::storm::Storm;
 use crate::cloud::{Cloud, Settings, Surroundings};
 use crate::cluster::Cluster;
@@ -85,7 +88,8 @@ pub struct Builder {
     cloud: Settings,
     pace: Pace,
     patience: Patience,
-    autoscaler: bool,
+    /// How many processes of the autoscaler there are; one of several leads.
+    replicas: usize,
     checks: bool,
     death: Option<Death>,
 }
@@ -115,7 +119,13 @@ impl Builder {
     /// Nobody makes nodes.
     #[must_use]
     pub fn without_autoscaler(self) -> Self {
-        Self { autoscaler: false, ..self }
+        Self { replicas: 0, ..self }
+    }
+
+    /// Two processes of the autoscaler, of which one leads.
+    #[must_use]
+    pub fn two_replicas(self) -> Self {
+        Self { replicas: 2, ..self }
     }
 
     /// The autoscaler dies at this call, and is started again a moment later.
@@ -150,24 +160,25 @@ impl Builder {
         let surroundings =
             Surroundings { seed: self.seed, clock: clock.clone(), fleet: fleet.clone(), journal: journal.clone() };
         let cloud = Cloud::new(surroundings, self.cloud.clone()).unwrap_or_else(|error| fail(&error.to_string()));
+        let names = if self.replicas > 1 { &["autoscaler-1", "autoscaler-2"][..] } else { &["autoscaler"] };
+        let hosts = names.iter().take(self.replicas).map(|name| (Host::new(name, &clock), Mutex::default())).collect();
         let mut world = World {
             client: clients::client(&api, &journal, &clock, "user", None),
+            overseer: Arc::new(Overseer::new(api.clone())),
             api,
             clock,
             fleet,
             journal,
             cloud: Arc::new(cloud),
             actors: Vec::new(),
-            autoscaler: Mutex::default(),
+            hosts,
             fates: Fates::new(self.death),
             watcher: Mutex::new(checks::Watcher::new()),
             plan: self,
         };
         world.install().await;
         world.start_actors();
-        if world.plan.autoscaler {
-            world.start_autoscaler();
-        }
+        world.start_autoscaler();
         world
     }
 }
@@ -181,7 +192,9 @@ pub struct World {
     pub journal: Arc<Journal>,
     plan: Builder,
     actors: Vec<JoinHandle<()>>,
-    autoscaler: Mutex<Option<JoinHandle<()>>>,
+    /// Where the autoscaler runs, and what runs there.
+    hosts: Vec<(Host, Mutex<Option<JoinHandle<()>>>)>,
+    overseer: Arc<Overseer>,
     fates: Arc<Fates>,
     watcher: Mutex<checks::Watcher>,
 }
@@ -214,7 +227,7 @@ impl World {
             cloud: Settings::default(),
             pace: Pace::default(),
             patience: Patience::default(),
-            autoscaler: true,
+            replicas: 1,
             checks: true,
             death: None,
         }
@@ -250,8 +263,8 @@ impl World {
 
     fn start_actors(&mut self) {
         let seed = self.plan.seed;
-        let cluster = |who| Cluster::new(self.client_of(who), self.clock.clone(), seed);
-        let (of_kubelets, of_workloads) = (cluster("kubelet"), cluster("workloads"));
+        let of_kubelets = Cluster::new(self.client_of("kubelet"), self.clock.clone(), seed);
+        let of_workloads = of_kubelets.acting_through(self.client_of("workloads"));
         let kubelets = Kubelets::new(of_kubelets.clone(), self.fleet.clone(), self.plan.pace);
         let scheduler = Scheduler::new(self.client_of("scheduler"), self.clock.clone());
         let cloud = self.cloud.clone();
@@ -260,42 +273,45 @@ impl World {
         self.actors = vec![
             tokio::spawn(async move { cloud.run().await }),
             tokio::spawn(async move { kubelets.run().await }),
-            tokio::spawn(workloads::run(of_workloads.clone(), patience)),
+            tokio::spawn(workloads::run(of_workloads, patience)),
             tokio::spawn(async move { of_kubelets.watch().await }),
-            tokio::spawn(async move { of_workloads.watch().await }),
             tokio::spawn(scheduler.run()),
         ];
     }
 
     /// The production controllers, as the operator would run them. They know nothing of an earlier start.
     pub fn start_autoscaler(&self) {
-        let life = Life::new(&self.fates);
-        let options = Options {
-            policy: self.cloud.label_policy(),
-            batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
-            planning: PlanningOptions::default(),
-            workers: 100,
-            observability: karpenter_controllers::Observability::On,
-            features: karpenter_controllers::Features {
-                static_capacity: true,
-                ..karpenter_controllers::Features::default()
-            },
+        for index in 0..self.hosts.len() {
+            self.start_process(index);
+        }
+    }
+
+    fn start_process(&self, index: usize) {
+        let Some((host, running)) = self.hosts.get(index) else { return };
+        let makings = Makings {
+            api: self.api.clone(),
+            journal: self.journal.clone(),
+            clock: self.clock.clone(),
+            cloud: self.cloud.clone(),
+            fates: self.fates.clone(),
+            overseer: self.overseer.clone(),
         };
-        let client = clients::client(&self.api, &self.journal, &self.clock, "autoscaler", Some(life.clone()));
-        let cloud = Arc::new(MortalCloud { life, cloud: self.cloud.clone() });
-        let context = Arc::new(Context::new(client, cloud, self.clock.clone(), options));
-        let running = tokio::spawn(karpenter_controllers::run(context));
-        let before = self.autoscaler.lock().unwrap_or_else(PoisonError::into_inner).replace(running);
+        let started = if self.hosts.len() > 1 {
+            tokio::spawn(process::among_others(makings, host.clone()))
+        } else {
+            tokio::spawn(process::alone(makings, host.clone()))
+        };
+        let before = running.lock().unwrap_or_else(PoisonError::into_inner).replace(started);
         if let Some(before) = before {
             before.abort();
         }
-        self.journal.write(self.clock.now(), "world", "the autoscaler starts");
+        self.journal.write(self.clock.now(), "world", &format!("{} starts", host.name));
     }
 
     /// Waits for the death that was ordered; the life after it begins a moment later.
     pub async fn bury(&self) {
         let last_words = self.fates.death().await;
-        self.journal.write(self.clock.now(), "world", &format!("the autoscaler dies of {last_words}"));
+        self.journal.write(self.clock.now(), "world", &format!("autoscaler dies of {last_words}"));
         self.stop_autoscaler();
         tokio::time::sleep(Duration::from_secs(1)).await;
         self.start_autoscaler();
@@ -308,11 +324,23 @@ impl World {
 
     /// Ends the autoscaler wherever it is, as a crash would.
     pub fn stop_autoscaler(&self) {
-        let running = self.autoscaler.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for index in 0..self.hosts.len() {
+            self.kill_process(index);
+        }
+    }
+
+    fn kill_process(&self, index: usize) {
+        let Some((host, running)) = self.hosts.get(index) else { return };
+        let running = running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
             running.abort();
-            self.journal.write(self.clock.now(), "world", "the autoscaler ends");
+            self.journal.write(self.clock.now(), "world", &format!("{} is killed", host.name));
         }
+    }
+
+    /// Which of several processes leads: its start, as the lease names it. Empty when nobody does.
+    pub fn leader(&self) -> String {
+        self.overseer.leader()
     }
 
     /// The answer, or the end of the test.
@@ -320,11 +348,67 @@ impl World {
         answer.unwrap_or_else(|error| self.fail(&format!("the API refuses what the test asks for: {error}")))
     }
 
+    /// The process that leads; the first one when nobody does.
+    fn leading(&self) -> usize {
+        let leader = self.leader();
+        let leads = |host: &Host| leader.rsplit_once('_').is_some_and(|(name, _)| name == host.name);
+        self.hosts.iter().position(|(host, _)| leads(host)).unwrap_or(0)
+    }
+
+    /// Kills the process that leads, and starts it again at once.
+    pub fn kill_leader(&self) {
+        let index = self.leading();
+        self.kill_process(index);
+        self.start_process(index);
+    }
+
+    /// Tells the process that leads to end; it is started again.
+    pub fn end_leader(&self) {
+        self.end_process(self.leading());
+    }
+
+    fn end_process(&self, index: usize) {
+        if let Some((host, _)) = self.hosts.get(index) {
+            self.journal.write(self.clock.now(), "world", &format!("{} is told to end", host.name));
+            host.stop.notify_waiters();
+        }
+    }
+
+    /// Cuts the process that leads off from everything, until the answer is called.
+    pub fn cut_off_leader(&self) -> impl FnOnce(&World) + use<> {
+        let index = self.leading();
+        self.connect(index, false);
+        move |world: &World| world.connect(index, true)
+    }
+
+    fn connect(&self, index: usize, whole: bool) {
+        if let Some((host, _)) = self.hosts.get(index) {
+            host.line.cut(!whole);
+            let how = if whole { "is connected again" } else { "is cut off" };
+            self.journal.write(self.clock.now(), "world", &format!("{} {how}", host.name));
+        }
+    }
+
+    /// Something is about to happen that no disruption budget covers.
+    pub fn excuse(&self) {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).excuse(self.clock.now());
+    }
+
+    /// What a test asked for itself was done, or the test ends.
+    pub fn done<T>(&self, answer: Result<T, kube::Error>) {
+        self.must(answer);
+    }
+
     /// Ends the test with everything that is needed to see it again.
     fn fail(&self, why: &str) -> ! {
         let seed = self.plan.seed;
         let looped = self.api.hot_loop().map(|report| format!("{report}\n")).unwrap_or_default();
-        let replay = format!("KARPENTER_SIM_SEED={seed} cargo test -p karpenter-sim --test it -- replay --nocapture");
+        let what = match self.plan.death {
+            None => format!("KARPENTER_SIM_SEED={seed}"),
+            Some(Death { call, applied }) => format!("KARPENTER_SIM_DEATH={call}{}", if applied { '+' } else { '-' }),
+        };
+        let test = if self.plan.death.is_some() { "replay_death" } else { "seeds::replay" };
+        let replay = format!("{what} cargo test -p karpenter-sim --test it -- {test} --nocapture");
         let tail = self.journal.tail(40);
         fail(&format!(
             "{why}\n{looped}last of the journal:\n{tail}seed {seed}, at {}; replay: {replay}",
@@ -388,7 +472,7 @@ impl World {
 
     /// A machine dies without a word.
     pub fn lose(&self, provider_id: &str) {
-        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).excuse(self.clock.now());
+        self.excuse();
         self.journal.write(self.clock.now(), "world", &format!("{provider_id} dies"));
         self.cloud.lose(provider_id);
     }
@@ -427,7 +511,9 @@ impl World {
     /// What is not as it must always be, now.
     pub fn violations(&self) -> Vec<Violation> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now())
+        let mut found = watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now());
+        found.extend(self.overseer.found(self.objects("", "v1", "Pod").len()));
+        found
     }
 
     /// Fails if something is not as it must always be.

@@ -117,6 +117,29 @@ pub(super) async fn get_and_list(subject: &dyn Subject) -> Result<(), Broken> {
     end(subject, &claim).await
 }
 
+/// The claim as it was before the launch: nobody wrote the provider id down.
+pub(super) async fn find(subject: &dyn Subject) -> Result<(), Broken> {
+    let claim = subject.new_claim().await;
+    let ask =
+        async |claim: &ClaimView| subject.provider().find(claim).await.map_err(|error| format!("find: {error:?}"));
+    let early = ask(&claim).await?;
+    ensure(early.is_none(), || format!("before the launch: {early:?}"))?;
+    let instance = create(subject, &claim).await?;
+    let found = ask(&claim).await?.map(|found| found.provider_id);
+    let launched = ClaimView { provider_id: Some(instance.provider_id.clone()), ..claim.clone() };
+    // A provider that cannot tell never does.
+    if let Some(found) = found {
+        ensure(found == instance.provider_id, || format!("{found} instead of {}", instance.provider_id))?;
+        let other = ask(&subject.new_claim().await).await?;
+        ensure(other.is_none(), || format!("for another claim: {other:?}"))?;
+    }
+    let known = subject.joined(&launched, &instance).await;
+    end(subject, &known).await?;
+    subject.pause(subject.patience()).await;
+    let late = ask(&claim).await?.filter(|found| !found.terminating);
+    ensure(late.is_none(), || format!("after its end: {late:?}"))
+}
+
 pub(super) async fn unknown(subject: &dyn Subject) -> Result<(), Broken> {
     let claim = subject.new_claim().await;
     let instance = create(subject, &claim).await?;

@@ -26,6 +26,8 @@ enum Defect {
     TakesAnyZone,
     ForgetsInList,
     FindsAnything,
+    FindsOfOthers,
+    FindsWhatWas,
     NeverEnds,
     KeepsInList,
     DriftsAtOnce,
@@ -35,6 +37,7 @@ enum Defect {
 #[derive(Debug, Default)]
 struct Machines {
     by_uid: BTreeMap<String, Instance>,
+    ever: BTreeMap<String, Instance>,
     boots: BTreeMap<String, Vec<String>>,
     claims: usize,
 }
@@ -141,6 +144,7 @@ impl CloudProvider for Small {
             terminating: false,
         };
         let key = if self.defect == Defect::LaunchesTwice { number.to_string() } else { claim.uid.clone() };
+        machines.ever.insert(claim.uid.clone(), instance.clone());
         machines.by_uid.insert(key, instance.clone());
         Ok(instance)
     }
@@ -161,6 +165,15 @@ impl CloudProvider for Small {
         let mut known = machines.by_uid.values();
         let found = known.find(|known| known.provider_id == provider_id || self.defect == Defect::FindsAnything);
         found.cloned().ok_or_else(|| InstanceError::NotFound(provider_id.to_owned()))
+    }
+
+    async fn find(&self, claim: &ClaimView) -> Result<Option<Instance>, CallError> {
+        let machines = self.lock();
+        Ok(match self.defect {
+            Defect::FindsOfOthers => machines.by_uid.values().next().cloned(),
+            Defect::FindsWhatWas => machines.ever.get(&claim.uid).cloned(),
+            _ => machines.by_uid.get(&claim.uid).cloned(),
+        })
     }
 
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
@@ -249,6 +262,8 @@ async fn defects_are_found() {
         (Defect::TakesAnyZone, "API-241"),
         (Defect::ForgetsInList, "API-244"),
         (Defect::FindsAnything, "API-244"),
+        (Defect::FindsOfOthers, "LIF-130"),
+        (Defect::FindsWhatWas, "LIF-130"),
         (Defect::NeverEnds, "API-242"),
         (Defect::KeepsInList, "API-242"),
         (Defect::DriftsAtOnce, "API-247"),

@@ -209,10 +209,12 @@ async fn reclaim(cluster: &Cluster, key: &str) -> Outcome {
         {
             continue;
         }
+        // Released first: a volume that counts as bound is protected from its end.
+        if volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Released") {
+            cluster.patch_status(volume.as_ref(), json!({"phase": "Released"})).await?;
+        }
         if spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete") {
             cluster.delete(volume.as_ref(), None).await?;
-        } else if volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Released") {
-            cluster.patch_status(volume.as_ref(), json!({"phase": "Released"})).await?;
         }
     }
     Ok(Requeue::OnChange)

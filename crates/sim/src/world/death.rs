@@ -10,10 +10,12 @@ use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
 use karpenter_platform::{
-    CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, NodeClassKind,
-    RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
+    CallError, Clock, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError,
+    NodeClassKind, RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
 };
 use tokio::sync::Notify;
+
+use super::clients::{Hands, NotLeader};
 
 /// At which call, and whether that call is still carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +89,16 @@ impl Life {
 pub(super) struct MortalCloud {
     pub(super) life: Life,
     pub(super) cloud: Arc<dyn CloudProvider>,
+    pub(super) hands: Hands,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl MortalCloud {
+    /// Nobody but us stands between a process and its cloud: no fence, only the line and somebody who looks.
+    async fn reach(&self, what: &str, writes: bool) {
+        // Without a fence there is nothing to refuse.
+        let _: Result<(), NotLeader> = self.hands.reach(self.clock.as_ref(), what, writes).await;
+    }
 }
 
 #[async_trait]
@@ -104,26 +116,37 @@ impl CloudProvider for MortalCloud {
     }
 
     async fn create(&self, claim: &ClaimView) -> Result<Instance, CreateError> {
+        self.reach(&format!("cloud create {}", claim.name), true).await;
         self.life.call("cloud create", self.cloud.create(claim)).await
     }
 
     async fn delete(&self, claim: &ClaimView) -> Result<(), InstanceError> {
+        self.reach(&format!("cloud delete {}", claim.name), true).await;
         self.life.call("cloud delete", self.cloud.delete(claim)).await
     }
 
     async fn get(&self, provider_id: &str) -> Result<Instance, InstanceError> {
+        self.reach(&format!("cloud get {provider_id}"), false).await;
         self.life.call("cloud get", self.cloud.get(provider_id)).await
     }
 
+    async fn find(&self, claim: &ClaimView) -> Result<Option<Instance>, CallError> {
+        self.reach(&format!("cloud find {}", claim.name), false).await;
+        self.life.call("cloud find", self.cloud.find(claim)).await
+    }
+
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
+        self.reach("cloud list", false).await;
         self.life.call("cloud list", self.cloud.list()).await
     }
 
     async fn instance_types(&self, pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
+        self.reach("cloud instance types", false).await;
         self.life.call("cloud instance types", self.cloud.instance_types(pool)).await
     }
 
     async fn drift(&self, claim: &ClaimView) -> Result<Option<DriftReason>, InstanceError> {
+        self.reach(&format!("cloud drift {}", claim.name), false).await;
         self.life.call("cloud drift", self.cloud.drift(claim)).await
     }
 
@@ -132,6 +155,7 @@ impl CloudProvider for MortalCloud {
     }
 
     async fn reboot(&self, claim: &ClaimView, operation_id: &str) -> Result<(), RebootError> {
+        self.reach(&format!("cloud reboot {}", claim.name), true).await;
         self.life.call("cloud reboot", self.cloud.reboot(claim, operation_id)).await
     }
 

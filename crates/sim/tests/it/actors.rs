@@ -265,6 +265,23 @@ async fn a_stateful_set_has_its_volumes() {
     assert_eq!(attached().await, 2);
     site.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
     eventually("the volume of the pod that went is detached", async || (attached().await == 1).then_some(())).await;
+
+    // A claim that nobody uses goes when it is deleted, and its volume with it; one that is used stays until its pod is gone.
+    let api = site.api::<PersistentVolumeClaim>();
+    for name in ["data-db-0", "data-db-1"] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    let volumes: Api<PersistentVolume> = Api::all(site.client.clone());
+    let volume = |number: usize| claims[number].spec.as_ref().unwrap().volume_name.clone().unwrap();
+    let gone = async |number: usize| {
+        let claim = api.get_opt(&format!("data-db-{number}")).await.unwrap();
+        let volume = volumes.get_opt(&volume(number)).await.unwrap();
+        (claim.is_none() && volume.is_none()).then_some(())
+    };
+    eventually("the unused one is gone", async || gone(1).await).await;
+    assert!(api.get("data-db-0").await.unwrap().metadata.deletion_timestamp.is_some(), "it is in use");
+    site.patch::<StatefulSet>("db", json!({"spec": {"replicas": 0}})).await;
+    eventually("the other is gone", async || gone(0).await).await;
 }
 
 /// A volume made by hand is offered, and taken by the claim that it suits.

@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 /// Lets time pass in small steps until something is so. An hour is more than anything here takes.
-async fn until(w: &World, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(w: &World, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..36_000 {
         if holds().await {
             return;
@@ -22,13 +22,13 @@ async fn until(w: &World, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     panic!("not within an hour: {what}\n{}", w.journal.tail(40));
 }
 
-fn status(claim: &NodeClaim, condition: &str) -> Option<(String, jiff::Timestamp)> {
+pub(crate) fn status(claim: &NodeClaim, condition: &str) -> Option<(String, jiff::Timestamp)> {
     let conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let found = conditions.into_iter().find(|known| known.type_ == condition)?;
     Some((found.status.to_string(), found.last_transition_time.0))
 }
 
-async fn delete_claim(w: &World, name: &str) {
+pub(crate) async fn delete_claim(w: &World, name: &str) {
     let claims: Api<NodeClaim> = Api::all(w.client.clone());
     claims.delete(name, &DeleteParams::default()).await.unwrap();
 }

@@ -1,11 +1,16 @@
 //! The autoscaler is killed at every call that it makes, and everything ends as it would have.
 
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use karpenter_sim::world::{Death, World, cpu};
 use karpenter_testkit::build::node_pool;
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt as _};
+
+use crate::seeds::in_two_threads;
 
 /// An hour with everything that a cluster goes through: scale up, a claim deleted, a machine lost, scale down, a pool deleted.
 /// Returns what is left, and how many calls the autoscaler made.
@@ -62,11 +67,30 @@ fn the_end_is_the_same_wherever_the_autoscaler_dies() {
     let (want, calls) = lived(1, None);
     assert!(want.ends_with("(0, 0, 0)"), "{want}");
     let stride = std::env::var("KARPENTER_SIM_DEATHS").map_or(43, |text| text.parse().unwrap());
-    for call in (1..=calls).step_by(stride) {
+    let (failed, tried) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    in_two_threads((1..=calls).step_by(stride), |call| {
         for applied in [true, false] {
-            let (end, _) = lived(1, Some(Death { call, applied }));
-            assert_eq!(end, want, "dies at call {call} of {calls}, applied: {applied}");
+            let death = Death { call, applied };
+            match catch_unwind(|| lived(1, Some(death))) {
+                Ok((end, _)) if end == want => {}
+                Ok((end, _)) => failed.lock().unwrap().push((death, end)),
+                Err(_) => failed.lock().unwrap().push((death, "see above".to_owned())),
+            }
         }
-        println!("{call} of {calls} calls");
-    }
+        let tried = tried.fetch_add(1, Ordering::Relaxed) + 1;
+        if tried % 100 == 0 {
+            println!("{tried} of {calls} calls");
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    println!("killed at {} of {calls} calls, each before and after it", tried.into_inner());
+    assert!(failed.is_empty(), "of {calls} calls these end otherwise than with {want}:\n{failed:#?}");
+}
+
+/// `KARPENTER_SIM_DEATH=1234+` dies after call 1234, `1234-` before it; prints what happened.
+#[test]
+fn replay_death() {
+    let text = std::env::var("KARPENTER_SIM_DEATH").unwrap_or_else(|_| "1+".to_owned());
+    let (call, applied) = (text.trim_end_matches(['+', '-']).parse().unwrap(), text.ends_with('+'));
+    println!("{}", lived(1, Some(Death { call, applied })).0);
 }

@@ -1,0 +1,114 @@
+//! Each check is silent for what is allowed and finds what is not.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn overfull_nodes_are_found() {
+    let node =
+        json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}});
+    let pod = |cpu: &str, phase: &str| {
+        Arc::new(json!({
+            "metadata": {"name": "p"}, "status": {"phase": phase},
+            "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+        }))
+    };
+    let nodes = [Arc::new(node)];
+    let found = |pods: &[Arc<Value>]| overfull(&nodes, pods).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(found(&[pod("1", "Running"), pod("1", "Pending"), pod("9", "Succeeded")]).is_empty());
+    let too_much = found(&[pod("1", "Running"), pod("1001m", "Running")]);
+    assert_eq!(too_much, ["node n is overfull: pods request 2001 of 2000 thousandths of cpu"]);
+    let too_many = found(&[pod("0", "Running"), pod("0", "Running"), pod("0", "Running"), pod("0", "Running")]);
+    assert_eq!(too_many, ["node n is overfull: pods request 4000 of 3000 thousandths of pods"]);
+}
+
+#[test]
+fn lost_pods_are_found_after_a_while() {
+    let mut watcher = Watcher::new();
+    let pods = [Arc::new(json!({"metadata": {"name": "p"}, "spec": {"nodeName": "gone"}}))];
+    let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+    assert!(watcher.lost(&[], &pods, at(0)).is_empty());
+    assert!(watcher.lost(&[], &pods, at(5)).is_empty());
+    assert_eq!(watcher.lost(&[], &pods, at(6)).len(), 1);
+    assert!(watcher.lost(&[], &[], at(7)).is_empty());
+    assert!(watcher.lost(&[], &pods, at(8)).is_empty(), "another pod of that name");
+}
+
+#[test]
+fn budgets_must_not_be_broken_once_they_were_kept() {
+    let budget = |healthy: i64| {
+        [Arc::new(json!({"metadata": {"name": "b"}, "status": {"currentHealthy": healthy, "desiredHealthy": 2}}))]
+    };
+    let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+    let mut watcher = Watcher::new();
+    assert!(watcher.budgets(&budget(0), at(0)).is_empty(), "still starting");
+    assert!(watcher.budgets(&budget(2), at(1)).is_empty());
+    assert_eq!(watcher.budgets(&budget(1), at(2)).len(), 1);
+    watcher.excuse(at(3));
+    assert!(watcher.budgets(&budget(1), at(4)).is_empty(), "a machine was lost");
+    assert!(watcher.budgets(&budget(1), at(30)).is_empty(), "and it has not recovered yet");
+}
+
+fn at(minute: i64) -> Timestamp {
+    Timestamp::from_second(minute * 60).unwrap()
+}
+
+#[test]
+fn machines_need_a_claim_each_and_one_only() {
+    let running = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(machine, claim)| ((*machine).to_owned(), (*claim).to_owned())).collect()
+    };
+    let claims = [Arc::new(json!({"metadata": {"name": "c", "uid": "u1"}}))];
+    let (both, one) = (running(&[("m1", "u1"), ("m2", "u2")]), running(&[("m1", "u1")]));
+    let mut watcher = Watcher::new();
+    assert!(watcher.unclaimed(&claims, &both, at(0)).is_empty());
+    assert!(watcher.unclaimed(&claims, &both, at(10)).is_empty(), "collection has its time");
+    assert_eq!(watcher.unclaimed(&claims, &both, at(11)).len(), 1);
+    assert!(watcher.unclaimed(&claims, &one, at(12)).is_empty());
+    assert!(several(&both).is_empty());
+    let twice = several(&running(&[("m1", "u1"), ("m2", "u1")]));
+    assert_eq!(twice[0].to_string(), "claim u1 has several machines: m1, m2");
+}
+
+#[test]
+fn claims_become_ready_or_go() {
+    let claim = |ready: &str, deleted: bool| {
+        let at = if deleted { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+        [Arc::new(json!({
+            "metadata": {"name": "c", "deletionTimestamp": at},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }))]
+    };
+    let mut watcher = Watcher::new();
+    assert!(watcher.unfinished(&claim("Unknown", false), at(0)).is_empty());
+    assert!(watcher.unfinished(&claim("Unknown", false), at(60)).is_empty());
+    assert_eq!(watcher.unfinished(&claim("False", false), at(61)).len(), 1);
+    assert!(watcher.unfinished(&claim("True", false), at(62)).is_empty());
+    assert!(watcher.unfinished(&claim("True", true), at(63)).is_empty());
+    assert_eq!(watcher.unfinished(&claim("True", true), at(124)).len(), 1);
+}
+
+#[test]
+fn limits_count_every_claim_of_the_pool() {
+    let pools = [Arc::new(json!({"metadata": {"name": "p"}, "spec": {"limits": {"cpu": "4", "memory": "1Ti"}}}))];
+    let claim = |pool: &str, cpu: &str| {
+        let labels = json!({"karpenter.sh/nodepool": pool});
+        Arc::new(json!({"metadata": {"labels": labels}, "status": {"capacity": {"cpu": cpu, "pods": "9"}}}))
+    };
+    assert!(beyond_limits(&pools, &[claim("p", "2"), claim("p", "2"), claim("q", "9")]).is_empty());
+    let broken = beyond_limits(&pools, &[claim("p", "2"), claim("p", "2001m")]);
+    let text: Vec<String> = broken.iter().map(ToString::to_string).collect();
+    assert_eq!(text, ["nodepool p has 4001 of 4000 thousandths of cpu that its limits allow"]);
+}
+
+#[test]
+fn churn_is_more_launches_than_pods_could_need() {
+    let mut watcher = Watcher::new();
+    let machine = |number: i64| BTreeMap::from([(format!("m{number}"), "u".to_owned())]);
+    for minute in 0..16 {
+        assert_eq!(watcher.churn(2, &machine(minute), at(minute)), None, "minute {minute}");
+    }
+    assert_eq!(watcher.churn(2, &machine(16), at(16)), Some(Violation::Churn { launches: 17, pods: 2 }));
+    assert_eq!(watcher.churn(2, &machine(16), at(61)), None, "the first of them are forgotten");
+}

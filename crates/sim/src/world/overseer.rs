@@ -1,0 +1,109 @@
+//! Looks over the shoulder of the autoscaler's processes: who acts, and how often.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use karpenter_apiserver as apiserver;
+
+use super::checks::Violation;
+use super::process::lease;
+
+/// How often one thing may be asked of one object within a minute. What is tried again waits a second and longer; ten times
+/// a second would be a conflict that nobody gets out of.
+const PER_MINUTE: u32 = 90;
+/// How often something of one kind may be made within a minute, for each pod that there is: a claim for it and what is told
+/// about it.
+const MADE_PER_POD: u32 = 12;
+
+#[derive(Debug)]
+pub(super) struct Overseer {
+    api: apiserver::Api,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    minute: i64,
+    calls: BTreeMap<String, u32>,
+    found: Vec<Violation>,
+}
+
+impl Overseer {
+    pub(super) fn new(api: apiserver::Api) -> Self {
+        Self { api, seen: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call is about to be made. `identity` is empty for a process that is alone.
+    pub(super) fn sees(&self, now: Timestamp, identity: &str, what: &str, writes: bool) {
+        let minute = now.as_second().div_euclid(60);
+        {
+            let mut seen = self.lock();
+            if seen.minute != minute {
+                seen.minute = minute;
+                seen.calls.clear();
+            }
+            match seen.calls.get_mut(what) {
+                Some(count) => *count += 1,
+                None => drop(seen.calls.insert(what.to_owned(), 1)),
+            }
+        }
+        if writes && !identity.is_empty() {
+            let holder = self.leader();
+            if holder != identity {
+                let (who, what) = (identity.to_owned(), what.to_owned());
+                self.lock().found.push(Violation::ActsWithoutLease { who, what, holder });
+            }
+        }
+    }
+
+    /// Who holds the lease, as the API server has it.
+    pub(super) fn leader(&self) -> String {
+        let wanted = lease();
+        let registry = self.api.registry();
+        let kind = registry.by_kind("coordination.k8s.io", "v1", "Lease");
+        let leases = kind.map(|kind| self.api.list(kind)).unwrap_or_default();
+        let lease = leases.iter().find(|lease| {
+            lease["metadata"]["name"] == wanted.name && lease["metadata"]["namespace"] == wanted.namespace
+        });
+        lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str()).unwrap_or_default().to_owned()
+    }
+
+    pub(super) fn found(&self, pods: usize) -> Vec<Violation> {
+        let mut seen = self.lock();
+        let made = PER_MINUTE.saturating_add(MADE_PER_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)));
+        let limit =
+            |what: &str| if what.starts_with("POST ") && !what.ends_with("/eviction") { made } else { PER_MINUTE };
+        let too_often = seen.calls.iter().filter(|(what, times)| **times > limit(what));
+        let mut found: Vec<Violation> =
+            too_often.map(|(what, times)| Violation::HotLoop { what: what.clone(), times: *times }).collect();
+        found.append(&mut seen.found);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_call_again_and_again_is_a_loop() {
+        let overseer = Overseer::new(apiserver::Api::default());
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        for call in 0..90 {
+            overseer.sees(at(60 + call / 2), "", "PATCH /api/v1/nodes/n", true);
+            overseer.sees(at(60 + call / 2), "", "POST /api/v1/namespaces/default/events", true);
+        }
+        assert_eq!(overseer.found(0), []);
+        overseer.sees(at(119), "", "PATCH /api/v1/nodes/n", true);
+        overseer.sees(at(119), "", "POST /api/v1/namespaces/default/events", true);
+        let found: Vec<String> = overseer.found(1).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["PATCH /api/v1/nodes/n was asked 91 times within a minute"]);
+        overseer.sees(at(120), "", "PATCH /api/v1/nodes/n", true);
+        assert_eq!(overseer.found(0), [], "another minute");
+    }
+}
