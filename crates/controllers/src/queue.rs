@@ -196,15 +196,18 @@ where
                     }
                 };
                 let Some((name, started)) = names.remove(&id) else { continue };
+                let mut pauses = backoff;
                 let outcome = outcome.or_else(|error| {
-                    // Somebody else wrote first: look at what they wrote, that is no failure.
+                    // Somebody else wrote first: look at what they wrote, that is no failure. When the watch lags, the same
+                    // happens again: growing pauses spare the server (LIF-132), and what the watch brings ends them.
                     if is_conflict(error.as_ref()) {
-                        return Ok(Requeue::After(CONFLICT_PAUSE));
+                        pauses.first = CONFLICT_PAUSE;
+                        return Ok(Requeue::Backoff);
                     }
                     Err(error)
                 });
                 report.reconciled(controller, &name, &outcome, started.elapsed());
-                queue.finish(name, &outcome, backoff);
+                queue.finish(name, &outcome, pauses);
                 report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
             }
             (name, due) = queue.next(), if running.len() < workers => {

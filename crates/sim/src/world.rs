@@ -512,7 +512,8 @@ impl World {
     pub fn violations(&self) -> Vec<Violation> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now());
-        found.extend(self.overseer.found(self.objects("", "v1", "Pod").len()));
+        let concerned = self.objects("", "v1", "Pod").len() + self.objects("karpenter.sh", "v1", "NodeClaim").len();
+        found.extend(self.overseer.found(concerned));
         found
     }
 

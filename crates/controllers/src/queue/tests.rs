@@ -35,6 +35,19 @@ async fn failures_pause_longer_each_time() {
     assert_eq!(seen, at(&[0, 1, 3, 7, 15, 31, 63, 123, 183], "a"));
 }
 
+/// LIF-132: while a watch lags, every write is a conflict; the queue must not ask ten times a second for as long as that takes.
+#[tokio::test(start_paused = true)]
+async fn conflicts_pause_longer_each_time() {
+    let queue = Arc::new(Queue::default());
+    queue.add("a");
+    let conflict = || {
+        let status = kube::core::Status::failure("somebody was faster", "Conflict").with_code(409);
+        ReconcileError::from(kube::Error::Api(Box::new(status)))
+    };
+    let seen = observe(queue, 60, move |_, _| async move { Err(conflict()) }).await;
+    assert_eq!(seen, at(&[0, 0, 0, 0, 1, 3, 6, 12, 25, 51], "a"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn success_forgets_failures_and_keeps_the_asked_pause() {
     let queue = Arc::new(Queue::default());

@@ -12,9 +12,9 @@ use super::process::lease;
 /// How often one thing may be asked of one object within a minute. What is tried again waits a second and longer; ten times
 /// a second would be a conflict that nobody gets out of.
 const PER_MINUTE: u32 = 90;
-/// How often something of one kind may be made within a minute, for each pod that there is: a claim for it and what is told
-/// about it.
-const MADE_PER_POD: u32 = 12;
+/// How often something of one kind may be made within a minute, for each pod and each claim that there is: a claim, and what
+/// is told about it.
+const MADE_FOR_EACH: u32 = 12;
 
 #[derive(Debug)]
 pub(super) struct Overseer {
@@ -73,9 +73,10 @@ impl Overseer {
         lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str()).unwrap_or_default().to_owned()
     }
 
-    pub(super) fn found(&self, pods: usize) -> Vec<Violation> {
+    pub(super) fn found(&self, pods_and_claims: usize) -> Vec<Violation> {
         let mut seen = self.lock();
-        let made = PER_MINUTE.saturating_add(MADE_PER_POD.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)));
+        let made =
+            PER_MINUTE.saturating_add(MADE_FOR_EACH.saturating_mul(u32::try_from(pods_and_claims).unwrap_or(u32::MAX)));
         let limit =
             |what: &str| if what.starts_with("POST ") && !what.ends_with("/eviction") { made } else { PER_MINUTE };
         let too_often = seen.calls.iter().filter(|(what, times)| **times > limit(what));
