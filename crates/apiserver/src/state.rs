@@ -9,6 +9,7 @@ mod events;
 mod namespaces;
 mod patching;
 mod read;
+mod schemas;
 mod structural;
 mod sub;
 mod update;

@@ -8,7 +8,7 @@ use karpenter_schema::Schema;
 use serde_json::{Value, json};
 
 use super::delete::DeleteOptions;
-use super::{Answer, Call, State};
+use super::{Answer, Call, State, schemas};
 use crate::kinds::map_at;
 use crate::request::Verb;
 use crate::resource::{GroupKind, PrinterColumn, Registry, ResourceType, Subresource};
@@ -24,7 +24,7 @@ pub(crate) struct Custom {
 
 #[derive(Debug)]
 pub(crate) struct Version {
-    pub(crate) schema: Option<Schema>,
+    pub(crate) schema: Option<Arc<Schema>>,
     pub(crate) shape: Shape,
     /// Fields that objects can be selected by.
     pub(crate) selectable: Vec<String>,
@@ -157,7 +157,7 @@ fn compile(version: &Value) -> Version {
     let scale = &version["subresources"]["scale"];
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
     Version {
-        schema: Schema::compile(schema).ok(),
+        schema: schemas::compiled(schema).ok(),
         shape: shape::of_schema(schema),
         selectable: selectable.filter_map(|f| text(&f["jsonPath"])).collect(),
         scale: text(&scale["specReplicasPath"]).zip(text(&scale["statusReplicasPath"])).map(|(spec, status)| Scale {

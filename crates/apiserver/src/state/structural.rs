@@ -3,6 +3,7 @@
 use karpenter_schema::Schema;
 use serde_json::{Value, json};
 
+use super::schemas;
 use crate::status::Cause;
 
 /// Problems of a schema, its fields named from `at` on.
@@ -16,7 +17,7 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     if !causes.is_empty() {
         return causes;
     }
-    if let Err(error) = Schema::compile(schema) {
+    if let Err(error) = schemas::compiled(schema) {
         let text = error.to_string();
         let inner = text.strip_prefix("openAPIV3Schema").unwrap_or(&text);
         let (place, reason) = inner.split_once(": ").unwrap_or(("", inner));
