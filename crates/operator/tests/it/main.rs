@@ -4,6 +4,7 @@
 
 mod chart;
 mod installation;
+mod live;
 mod settings;
 mod starting;
 mod whole_way;

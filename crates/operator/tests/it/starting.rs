@@ -7,7 +7,7 @@ use karpenter_api::crd;
 use karpenter_testkit::ControlPlane;
 use serde_json::{Value, json};
 
-use crate::installation::account_kubeconfig;
+use crate::live::installed::account_kubeconfig;
 
 fn controller(kubeconfig: &Path, environment: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_karpenter-controller"))

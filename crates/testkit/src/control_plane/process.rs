@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -77,6 +77,11 @@ impl Supervised {
             bail!("{} ended with {status}\n{}", self.name, self.last_words());
         }
         Ok(())
+    }
+
+    /// How the program ended, when it has.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.shell.try_wait()?)
     }
 
     /// The end of the program's log.
