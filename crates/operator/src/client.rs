@@ -20,6 +20,9 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) async fn config() -> Result<Config> {
     let mut config =
         Config::infer().await.context("no cluster to work on: run in a cluster, or point KUBECONFIG at one")?;
+    // Reconcilers know what an answer means and when to ask again. Below them a retry would only hide it: an eviction that
+    // a budget refuses is answered with 429, and would be repeated here for minutes, past every deadline and every lease.
+    config.default_retry = false;
     // API-304.
     let agent = HeaderValue::from_static(concat!("karpenter/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));

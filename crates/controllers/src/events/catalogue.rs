@@ -197,13 +197,16 @@ pub enum DrainObstacle<'a> {
     SeveralBudgets(&'a PodId),
 }
 
+/// That pods are waiting is no reason not to say for which of them, and why (Y32).
 pub fn failed_draining(node: &Subject, obstacle: &DrainObstacle<'_>) -> Event {
-    let obstacle = match obstacle {
-        DrainObstacle::Waiting(pods) => format!("{pods} pods are waiting to be evicted"),
-        DrainObstacle::Budget(pod) => format!("evicting pod violates a PDB (Pod={pod})"),
-        DrainObstacle::SeveralBudgets(pod) => format!("eviction does not support multiple PDBs (Pod={pod})"),
+    let (cause, obstacle) = match obstacle {
+        DrainObstacle::Waiting(pods) => ("waiting", format!("{pods} pods are waiting to be evicted")),
+        DrainObstacle::Budget(pod) => ("budget", format!("evicting pod violates a PDB (Pod={pod})")),
+        DrainObstacle::SeveralBudgets(pod) => {
+            ("budgets", format!("eviction does not support multiple PDBs (Pod={pod})"))
+        }
     };
-    warning(node, "FailedDraining", format!("Failed to drain node, {obstacle}"), &[&node.name])
+    warning(node, "FailedDraining", format!("Failed to drain node, {obstacle}"), &[&node.uid, cause])
 }
 
 pub fn awaiting_volume_detachment(node: &Subject, attachments: &[String]) -> Event {

@@ -79,6 +79,8 @@ pub(super) fn kwok(kubeconfig: &Path, stages: &Path) -> Vec<String> {
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--config={}", stages.display()),
         "--manage-all-nodes=false".into(),
+        // Without heartbeats kube-controller-manager takes every node for dead after a minute.
+        "--node-lease-duration-seconds=40".into(),
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".into(),
     ]
 }

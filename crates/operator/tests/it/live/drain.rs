@@ -64,8 +64,9 @@ async fn a_drain_waits_for_budgets_and_protected_pods() {
     scene.wait("the budget is gone", async || Ok(scene.get("Pod", "guarded").await?.is_none().then_some(()))).await;
     assert!(is_running(&scene.get("Pod", "protected").await.unwrap().unwrap()));
     scene.patch("Pod", "protected", json!({"metadata": {"annotations": {DO_NOT_DISRUPT: null}}})).await;
+    scene.gone(&claim).await;
     // What tolerated the drain is collected with the node.
-    scene.nothing_left().await;
+    scene.wait("no pods are left", async || Ok(scene.list("Pod").await?.is_empty().then_some(()))).await;
     assert_eq!(scene.told("Evicted", "stays").await.unwrap(), None);
 }
 
@@ -78,7 +79,8 @@ async fn a_grace_period_ends_every_drain() {
     let claim = three_pods(&scene, pool).await;
     scene.delete("NodeClaim", &claim).await;
     scene.event("TerminationGracePeriodExpiring", &claim).await;
-    scene.nothing_left().await;
+    scene.gone(&claim).await;
+    assert!(scene.list("Pod").await.unwrap().is_empty());
     for pod in ["guarded", "protected"] {
         let said = scene.event("Disrupted", pod).await;
         assert!(said.contains("bypasses the PDB"), "{said}");

@@ -29,8 +29,8 @@ async fn odd_objects_do_not_stop_the_others() {
     // Quantities that cannot be read never get into a Node; absurd ones do.
     scene
         .create(json!({"kind": "Node", "metadata": {"name": "odd-node"}, "status": {
-            "capacity": {"cpu": "-3", "memory": "9e99", "pods": "1u", "example.com/thing": "0.0000001"},
-            "allocatable": {"cpu": "-3", "memory": "9e99", "pods": "1u"}}}))
+            "capacity": {"cpu": "1e18", "memory": "9e99", "pods": "9e18", "hugepages-2Mi": "9e99"},
+            "allocatable": {"cpu": "1u", "memory": "9e99", "pods": "0", "ephemeral-storage": "-1"}}}))
         .await;
     scene.create(claim(&scene, "odd-type", "default", "no-such-type")).await;
     scene.create(claim(&scene, "odd-class", "nowhere", "c-2x-amd64-linux")).await;

@@ -197,7 +197,7 @@ impl<'a> Scene<'a> {
         .await;
     }
 
-    /// Our event with this reason about the object, which is one of the scene, or one without a namespace.
+    /// What our events with this reason say about the object, which is one of the scene, or one without a namespace.
     pub(crate) async fn told(&self, reason: &str, about: &str) -> Result<Option<String>, kube::Error> {
         let mut events = self.list("Event").await?;
         let others = self.ask(Method::GET, "/api/v1/namespaces/default/events", &Value::Null).await?;
@@ -207,7 +207,18 @@ impl<'a> Scene<'a> {
                 && event["involvedObject"]["name"] == about
                 && event["source"]["component"] == "karpenter"
         };
-        Ok(events.iter().find(fits).map(|event| event["message"].as_str().unwrap_or_default().to_owned()))
+        let said: Vec<&str> = events.iter().filter(fits).filter_map(|event| event["message"].as_str()).collect();
+        Ok((!said.is_empty()).then(|| said.join("\n")))
+    }
+
+    /// Waits until a claim and its node are gone.
+    pub(crate) async fn gone(&self, claim: &str) {
+        self.wait(&format!("nodeclaim {claim} and its node are gone"), async || {
+            let nodes = self.nodes().await?;
+            let alone = nodes.iter().all(|node| label(node, "kubernetes.io/hostname") != claim);
+            Ok((alone && self.get("NodeClaim", claim).await?.is_none()).then_some(()))
+        })
+        .await;
     }
 
     /// Waits for an event of ours about the object and returns its message.

@@ -63,7 +63,7 @@ async fn a_node_waits_for_its_volumes() {
     scene.create(volume("detach", "none", "test-zone-a")).await;
     scene
         .create(json!({"kind": "VolumeAttachment", "metadata": {"name": "detach"}, "spec": {
-            "attacher": "example.com/none", "nodeName": node, "source": {"persistentVolumeName": "detach"}}}))
+            "attacher": "example.com", "nodeName": node, "source": {"persistentVolumeName": "detach"}}}))
         .await;
     let claim = scene.claim("a ready claim", is_ready).await;
     scene.delete("NodeClaim", name(&claim)).await;
@@ -76,5 +76,5 @@ async fn a_node_waits_for_its_volumes() {
     assert!(said.contains("detach"), "{said}");
     assert!(scene.get("Node", &node).await.unwrap().is_some(), "it waits");
     scene.delete("VolumeAttachment", "detach").await;
-    scene.nothing_left().await;
+    scene.gone(name(&claim)).await;
 }
