@@ -1,6 +1,6 @@
 //! `karpenter-controller` as users run it: the built binary on a real control plane.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test crate")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test crate")]
 
 mod chart;
 mod installation;

@@ -7,7 +7,6 @@ mod cloud;
 mod crash;
 mod death;
 mod lives;
-mod registration;
 mod scheduler;
 mod seeds;
 mod world;

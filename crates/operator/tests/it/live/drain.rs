@@ -30,7 +30,7 @@ async fn three_pods(scene: &Scene<'_>, pool: Value) -> String {
     name(&claim).to_owned()
 }
 
-/// LIF-52, LIF-57, LC-54, LC-57, LC-63: without a grace period a drain waits for budgets and for pods that must not be
+/// LIF-52, LIF-57, LC-54, LC-57, LC-63, LC-150, Y32: without a grace period a drain waits for budgets and for pods that must not be
 /// disturbed, says whom it waits for, and goes on when they let it. Pods that tolerate the drain are left alone.
 #[tokio::test]
 async fn a_drain_waits_for_budgets_and_protected_pods() {

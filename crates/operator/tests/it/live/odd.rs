@@ -30,7 +30,7 @@ async fn odd_objects_do_not_stop_the_others() {
     scene
         .create(json!({"kind": "Node", "metadata": {"name": "odd-node"}, "status": {
             "capacity": {"cpu": "1e18", "memory": "9e99", "pods": "9e18", "hugepages-2Mi": "9e99"},
-            "allocatable": {"cpu": "1u", "memory": "9e99", "pods": "0", "ephemeral-storage": "-1"}}}))
+            "allocatable": {"cpu": "1u", "memory": "9e99", "pods": "0"}}}))
         .await;
     scene.create(claim(&scene, "odd-type", "default", "no-such-type")).await;
     scene.create(claim(&scene, "odd-class", "nowhere", "c-2x-amd64-linux")).await;

@@ -2,6 +2,8 @@
 //!
 //! Objects are plain JSON, so that what is asserted shares no code with what is tested.
 
+#![allow(clippy::needless_pass_by_value, reason = "callers write json!(...), not &json!(...)")]
+
 use std::time::{Duration, Instant};
 
 use http::{Method, Request};
@@ -229,7 +231,7 @@ impl<'a> Scene<'a> {
     /// What there is, for whoever reads about a failure.
     pub(crate) async fn picture(&self) -> String {
         let cluster = &self.installed.cluster;
-        let mut picture = String::new();
+        let mut picture = Vec::new();
         for command in [
             format!("get pods -n {} -o wide", self.name),
             format!("get nodepools,nodeclaims,nodes -l {SCENE}={} -o wide", self.name),
@@ -241,16 +243,16 @@ impl<'a> Scene<'a> {
                 Ok(out) => format!("{}{}", tail(&out.stdout, 60), tail(&out.stderr, 5)),
                 Err(error) => error.to_string(),
             };
-            picture.push_str(&format!("--- kubectl {command}\n{said}\n"));
+            picture.push(format!("--- kubectl {command}\n{said}\n"));
         }
         let logs = std::fs::read_dir(cluster.folder().join("logs")).unwrap().map(|entry| entry.unwrap().path());
         let mut ours: Vec<_> = logs.filter(|path| path.to_string_lossy().contains("/karpenter-")).collect();
         ours.sort_by_key(|path| std::fs::metadata(path).and_then(|data| data.modified()).ok());
         for path in ours.iter().rev().take(2) {
             let text = std::fs::read(path).unwrap_or_default();
-            picture.push_str(&format!("--- end of {}\n{}\n", path.display(), tail(&text, 60)));
+            picture.push(format!("--- end of {}\n{}\n", path.display(), tail(&text, 60)));
         }
-        picture
+        picture.concat()
     }
 }
 
