@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::installed::shared;
-use super::scene::{Scene, condition, is_ready, is_running, label, name, node_of};
+use super::scene::{Scene, condition, is_ready, is_running, label, name, node_of, workload};
 
 /// API-72, LIF-1, LC-1, LC-2, LC-12, LC-21: a NodeClaim without a pool gets a node that takes pods, and both go with it.
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn a_node_deleted_by_hand_is_drained_and_replaced() {
     let eight = json!([{"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["8"]}]);
     scene.create(scene.pool("", json!({"template": {"spec": {"requirements": eight}}}))).await;
     let pod = scene.pod("web", "1", json!({}));
-    scene.create(scene.workload("Deployment", "web", 3, pod)).await;
+    scene.create(workload("Deployment", "web", 3, pod)).await;
     let pods = scene.all_run(3).await;
     let old = node_of(&pods[0]).to_owned();
     let claim = scene.claim("a ready claim", is_ready).await;

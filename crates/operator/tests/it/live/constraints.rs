@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::installed::shared;
-use super::scene::{Scene, condition, is_ready, label, name, node_of};
+use super::scene::{Scene, condition, is_ready, label, name, node_of, workload};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
@@ -16,7 +16,7 @@ const TYPE: &str = "node.kubernetes.io/instance-type";
 async fn daemons_have_room_on_new_nodes() {
     let scene = Scene::new(shared().await, "daemons").await;
     let daemon = scene.pod("agent", "1", json!({}));
-    scene.create(scene.workload("DaemonSet", "agent", 0, daemon)).await;
+    scene.create(workload("DaemonSet", "agent", 0, daemon)).await;
     scene.create(scene.pod("web", "3", json!({}))).await;
     scene.all_wait(1).await;
     scene.create(scene.pool("", json!({}))).await;
@@ -87,7 +87,7 @@ async fn pods_are_spread() {
     for (name, key, pods, pool) in [("spread-zones", ZONE, 6, small), ("spread-hosts", HOST, 3, json!({}))] {
         let scene = Scene::new(shared().await, name).await;
         let pod = scene.pod("web", "500m", json!({"spec": {"topologySpreadConstraints": [spread(key, "web")]}}));
-        scene.create(scene.workload("Deployment", "web", pods, pod)).await;
+        scene.create(workload("Deployment", "web", pods, pod)).await;
         let pods = usize::try_from(pods).unwrap();
         scene.all_wait(pods).await;
         scene.create(scene.pool("", pool)).await;
@@ -107,9 +107,9 @@ async fn pods_attract_and_repel() {
     let term = |key: &str, app: &str| json!([{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]);
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let apart = json!({"spec": {"affinity": {"podAntiAffinity": {required: term(ZONE, "apart")}}}});
-    scene.create(scene.workload("Deployment", "apart", 3, scene.pod("apart", "500m", apart))).await;
+    scene.create(workload("Deployment", "apart", 3, scene.pod("apart", "500m", apart))).await;
     let together = json!({"spec": {"affinity": {"podAffinity": {required: term(HOST, "together")}}}});
-    scene.create(scene.workload("Deployment", "together", 3, scene.pod("together", "1", together))).await;
+    scene.create(workload("Deployment", "together", 3, scene.pod("together", "1", together))).await;
     let wanted = json!({"spec": {"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [{"matchExpressions": [
         {"key": ZONE, "operator": "In", "values": ["test-zone-d"]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
@@ -133,7 +133,7 @@ async fn host_ports_need_hosts() {
     let pod = |app: &str, port: u16| {
         let mut pod = scene.pod(app, "100m", json!({}));
         pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": port, "hostPort": port}]);
-        scene.workload("Deployment", app, 3, pod)
+        workload("Deployment", app, 3, pod)
     };
     scene.create(pod("web", 8080)).await;
     scene.create(pod("log", 9090)).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::installed::Installed;
-use super::scene::{Scene, is_ready, is_running, label, name, node_of};
+use super::scene::{Scene, is_ready, is_running, label, name, node_of, workload};
 
 const DEATHS: u32 = 50;
 /// So many pods there are at most, and each needs a node of its own.
@@ -81,7 +81,7 @@ async fn fifty_deaths_lose_nothing() {
         {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"]}]);
     scene.create(scene.pool("", json!({"template": {"spec": {"requirements": small}}}))).await;
     let pod = scene.pod("web", "1500m", json!({}));
-    scene.create(scene.workload("Deployment", "web", 5, pod)).await;
+    scene.create(workload("Deployment", "web", 5, pod)).await;
     let seen = Seen::default();
     let work = async {
         killings(&installed, &scene).await;

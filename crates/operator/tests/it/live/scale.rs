@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::installed::Installed;
-use super::scene::{Scene, is_running, label, name, node_of};
+use super::scene::{Scene, is_running, label, name, node_of, workload};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
@@ -53,14 +53,14 @@ async fn five_hundred_pods_come_and_go() {
     scene.create(scene.pool("", json!({"template": {"spec": {"requirements": both}}}))).await;
     scene.wait("it acts", async || Ok(controller.is_leader().then_some(()))).await;
     let daemon = scene.pod("agent", "100m", json!({}));
-    scene.create(scene.workload("DaemonSet", "agent", 0, daemon)).await;
+    scene.create(workload("DaemonSet", "agent", 0, daemon)).await;
 
     let since = Instant::now();
     let mut wanted = 0;
     for (app, replicas, cpu, memory, rest) in workloads() {
         let mut pod = scene.pod(app, cpu, rest);
         pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = memory.into();
-        scene.create(scene.workload("Deployment", app, replicas, pod)).await;
+        scene.create(workload("Deployment", app, replicas, pod)).await;
         wanted += usize::try_from(replicas).unwrap();
     }
     assert_eq!(wanted, 500);

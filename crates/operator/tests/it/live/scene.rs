@@ -65,16 +65,6 @@ impl<'a> Scene<'a> {
         pod
     }
 
-    /// A workload of such pods: `Deployment` or `DaemonSet`.
-    pub(crate) fn workload(&self, kind: &str, name: &str, replicas: u32, pod: Value) -> Value {
-        let mut spec = json!({"selector": {"matchLabels": {"app": name}}, "template": pod});
-        spec["template"]["metadata"].as_object_mut().unwrap().remove("name");
-        if kind != "DaemonSet" {
-            spec["replicas"] = replicas.into();
-        }
-        json!({"kind": kind, "metadata": {"name": name}, "spec": spec})
-    }
-
     /// Creates objects of the kinds in [`place`]; those with a namespace in the scene's.
     pub(crate) async fn create(&self, mut object: Value) -> Value {
         let kind = object["kind"].as_str().unwrap().to_owned();
@@ -304,6 +294,16 @@ fn lay_over(under: &mut Value, over: Value) {
         }
         (under, over) => *under = over,
     }
+}
+
+/// A workload of pods: `Deployment` or `DaemonSet`.
+pub(crate) fn workload(kind: &str, name: &str, replicas: u32, pod: Value) -> Value {
+    let mut spec = json!({"selector": {"matchLabels": {"app": name}}, "template": pod});
+    spec["template"]["metadata"].as_object_mut().unwrap().remove("name");
+    if kind != "DaemonSet" {
+        spec["replicas"] = replicas.into();
+    }
+    json!({"kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
 pub(crate) fn is_running(pod: &Value) -> bool {
