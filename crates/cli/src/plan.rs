@@ -2,6 +2,7 @@
 
 mod cluster;
 mod fields;
+mod reasons;
 mod report;
 mod text;
 mod workloads;
@@ -10,9 +11,10 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use karpenter_api::instance_types::{Catalogue, CatalogueError};
+use karpenter_api::settings::{DefaultConstraint, SchedulerConfig};
 use karpenter_solver::{Options, check};
 
 use self::cluster::Cluster;
@@ -28,18 +30,20 @@ pub(crate) const EXIT_UNSCHEDULABLE: u8 = 3;
   karpenter plan -f manifests/
   karpenter plan -f nodepool.yaml -f deployment.yaml --instance-types ec2
   karpenter plan -f manifests/ -o json | jq '.nodes[].launch'
-  kubectl get nodepools,nodeclaims,nodes,pods,deployments,daemonsets,pvc,pv,storageclasses,csinodes,namespaces -A -o yaml \\
-    | karpenter plan -f -
+  kubectl get nodepools,nodeoverlays,nodeclaims,nodes,pods,deployments,replicasets,statefulsets,daemonsets,services,pvc,pv \\
+    -A -o yaml | karpenter plan -f -
 
 Whoever plans, the plan comes with a lower bound: no plan for the same pods can cost less.
 
 Reads YAML or JSON, many documents in a file, and Lists: NodePools, NodeClaims, Nodes and Pods; Deployments, ReplicaSets,
 StatefulSets, ReplicationControllers and Jobs, of which the pods that are missing are planned (named <workload>-<n>);
-DaemonSets, Namespaces, PersistentVolumeClaims, PersistentVolumes, StorageClasses, CSINodes and VolumeAttachments. Pods with
-a node stay where they are. Every NodePool and node class counts as ready. PodDisruptionBudgets are checked but matter to
-no plan. Other kinds are counted and left out.
+DaemonSets, Namespaces, Services, PersistentVolumeClaims, PersistentVolumes, StorageClasses, CSINodes and VolumeAttachments;
+NodeOverlays; CapacityBuffers with the PodTemplates they refer to (their pods are named capacity-buffer-<buffer>-<n>). Pods
+with a node stay where they are. Every NodePool and node class counts as ready. PodDisruptionBudgets are checked but matter
+to no plan. Other kinds are counted and left out.
 
-Exit code: 0 every pod has a place, 3 some have none, 1 bad input (the rest is planned), 2 wrong usage.")]
+Exit code: 0 every pod has a place, 3 some have none, 1 bad input, 2 wrong usage. An object with a mistake is told and left
+out of the plan; when a file cannot be read at all there is no plan.")]
 pub(crate) struct Args {
     /// Manifest, folder of manifests (*.yaml, *.yml, *.json, also below) or - for standard input; may be repeated
     #[arg(short, long = "filename", value_name = "FILE|DIR|-", required = true)]
@@ -49,6 +53,9 @@ pub(crate) struct Args {
     /// EC2NodeClass, else `kwok`
     #[arg(long, value_name = "FILE|kwok|ec2")]
     instance_types: Option<String>,
+    /// Spread constraints for pods that declare none, as the controller takes them: YAML or JSON, or a file that holds it
+    #[arg(long, value_name = "FILE|TEXT")]
+    scheduler_config: Option<String>,
     /// Who plans: `reference` in the order of Karpenter, `best` looks for cheaper plans
     #[arg(long, value_enum, default_value_t = Planner::Reference)]
     planner: Planner,
@@ -87,16 +94,23 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
         writeln!(err, "error: {error}")?;
     }
     let source = args.instance_types.as_deref().unwrap_or_else(|| usual_types(&documents));
-    let catalogue = match catalogue(source).context("--instance-types") {
-        Ok(catalogue) => catalogue,
-        Err(error) => {
-            writeln!(err, "error: {error:#}")?;
+    let spread = args.scheduler_config.as_deref().map(default_spread).transpose();
+    let (catalogue, spread) = match (catalogue(source).context("--instance-types"), spread) {
+        (Ok(catalogue), Ok(spread)) => (catalogue, spread.unwrap_or_default()),
+        (types, spread) => {
+            for error in [types.err(), spread.err()].into_iter().flatten() {
+                writeln!(err, "error: {error:#}")?;
+            }
             return Ok(EXIT_FINDINGS);
         }
     };
-    let cluster = Cluster::read(&documents, &catalogue);
+    let cluster = Cluster::read(&documents, &catalogue, &spread);
     for problem in &cluster.problems {
         writeln!(err, "error: {problem}")?;
+    }
+    // A plan without what could not even be read would be a plan for something else.
+    if !unreadable.is_empty() {
+        return Ok(EXIT_FINDINGS);
     }
     for note in &cluster.notes {
         writeln!(err, "note: {note}")?;
@@ -125,13 +139,15 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
     for violation in &violations {
         writeln!(err, "error: the checker objects to the plan, please report this: {violation}")?;
     }
-    let report = Report::new(&snapshot, &plan, rules, &violations, timings);
+    let mut report = Report::new(&snapshot, &plan, rules, cluster.buffers());
+    report.timings = timings;
+    report.violations = violations.iter().map(ToString::to_string).collect();
     match args.output {
         Format::Text => text::write(&report, out)?,
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
         Format::Yaml => write!(out, "{}", yaml::document(&serde_json::to_value(&report)?)?)?,
     }
-    Ok(if !unreadable.is_empty() || !cluster.problems.is_empty() {
+    Ok(if !cluster.problems.is_empty() {
         EXIT_FINDINGS
     } else if report.unschedulable.is_empty() {
         0
@@ -148,6 +164,19 @@ fn catalogue(source: &str) -> Result<Catalogue, CatalogueError> {
     }
 }
 
+/// The constraints of a scheduler configuration, which is given as the controller takes it, or in a file.
+fn default_spread(given: &str) -> Result<Vec<DefaultConstraint>> {
+    let path = Path::new(given);
+    let text = if path.is_file() {
+        std::fs::read_to_string(path).with_context(|| format!("--scheduler-config: cannot read {given}"))?
+    } else if given.contains(':') || given.trim().is_empty() {
+        given.to_owned()
+    } else {
+        bail!("--scheduler-config: {given} is neither a file nor a scheduler configuration");
+    };
+    Ok(SchedulerConfig::parse(&text).context("--scheduler-config")?.default_constraints)
+}
+
 /// What the pools are most likely meant for.
 fn usual_types(documents: &[Document]) -> &'static str {
     let is_aws = |document: &Document| {
@@ -162,6 +191,7 @@ pub fn fuzz_plan(bytes: &[u8]) {
     let args = Args {
         files: vec![PathBuf::from("-")],
         instance_types: Some("kwok".to_owned()),
+        scheduler_config: None,
         planner: Planner::Reference,
         output: Format::Json,
     };

@@ -199,6 +199,7 @@ impl BufferView {
         pod.node_name = None;
         pod.nominated_node_name = None;
         pod.unschedulable = true;
+        pod.priority = i32::MIN;
         pod.volume_claims.clear();
         pod.scheduling.volumes = PodVolumes::default();
         pod.buffer = Some(self.id.clone());

@@ -6,6 +6,7 @@
 mod price;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub use price::{PriceChange, PriceChangeError};
 
@@ -155,6 +156,20 @@ impl OverlayStore {
             None => known.clone(),
         };
         Ok(instance_types.iter().map(overlaid).collect())
+    }
+
+    /// As [`Self::apply`]; the very same list when nothing is laid over any of it, so that whoever has compiled it need not
+    /// do so again.
+    pub fn apply_shared(
+        &self,
+        pool: &str,
+        instance_types: &Arc<Vec<InstanceType>>,
+    ) -> Result<Arc<Vec<InstanceType>>, Unevaluated> {
+        let overlays = self.pools.get(pool).ok_or_else(|| Unevaluated(pool.to_owned()))?;
+        if !instance_types.iter().any(|known| overlays.contains_key(&known.name)) {
+            return Ok(instance_types.clone());
+        }
+        self.apply(pool, instance_types).map(Arc::new)
     }
 
     /// Whether the price of an offering of any of these types of a pool is laid over, and whether the capacity is: what

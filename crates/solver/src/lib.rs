@@ -39,7 +39,7 @@ pub use plan::{
     Criterion, EffectiveZone, NoType, Part, Placement, Plan, PlannedClaim, Refusal, RefusedBy, Solver, Unplaced, Work,
     appraise, effective_zones, plan, plan_until,
 };
-pub use shapes::{Cheaper, Fill, Lack, NodeRefusal, NodesRefuse, Shape, refusing_nodes, shape};
+pub use shapes::{Cheaper, Fill, Lack, NodeRefusal, NodesLeft, NodesRefuse, Shape, refusing_nodes, shape};
 
 #[cfg(test)]
 mod tests;

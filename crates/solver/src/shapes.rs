@@ -2,6 +2,7 @@
 //!
 //! Worked out from a finished plan, for whoever reads it; planning does not wait for it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use karpenter_model::instance_type::InstanceType;
@@ -164,25 +165,96 @@ impl fmt::Display for NodesRefuse {
 
 /// Why no existing node takes a pod that the plan has no place for, nodes with the same reason together.
 pub fn refusing_nodes(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan, pod: &PodId) -> Vec<NodesRefuse> {
-    let Some(pod) = snapshot.pending.get(pod) else { return Vec::new() };
-    let mut groups: Vec<(NodesRefuse, f64)> = Vec::new();
-    for node in snapshot.nodes.iter().filter(|node| node.stays()) {
-        let why = refusal(snapshot, rules, plan, node, pod);
-        let nearness = match &why {
-            NodeRefusal::TooSmall { resource, short_by } => short_by.as_f64() / pod.requests.amount(resource).as_f64(),
-            _ => 0.0,
-        };
-        match groups.iter_mut().find(|(known, _)| same_reason(&known.why, &why)) {
-            Some((known, nearest)) => {
-                known.nodes += 1;
-                if nearness < *nearest {
-                    (known.why, known.example, *nearest) = (why, node.name().to_owned(), nearness);
-                }
+    NodesLeft::new(snapshot, rules, plan).refusing(pod)
+}
+
+/// The existing nodes with what a plan leaves of them: what refusals are looked up in. Made once for many pods.
+#[derive(Debug)]
+pub struct NodesLeft<'a> {
+    snapshot: &'a Snapshot,
+    nodes: Vec<NodeLeft<'a>>,
+}
+
+#[derive(Debug)]
+struct NodeLeft<'a> {
+    node: &'a ExistingNode,
+    taints: Vec<Taint>,
+    found: Requirements,
+    left: Resources,
+}
+
+impl<'a> NodesLeft<'a> {
+    pub fn new(snapshot: &'a Snapshot, rules: &LabelRules, plan: &Plan) -> Self {
+        let mut taken: BTreeMap<&str, Resources> = BTreeMap::new();
+        for (id, at) in &plan.placed {
+            if let (Placement::Existing(name), Some(pod)) = (at, snapshot.pending.get(id)) {
+                taken.entry(name).or_default().add(&pod.requests);
             }
-            None => groups.push((NodesRefuse { why, nodes: 1, example: node.name().to_owned() }, nearness)),
+        }
+        let staying = snapshot.nodes.iter().filter(|node| node.stays());
+        let nodes = staying.map(|node| {
+            let mut found = Requirements::from_labels(rules, node.labels());
+            found.replace(Requirement::any_of(labels::HOSTNAME, [node.hostname()]));
+            let mut left = node.available();
+            if let Some(taken) = taken.get(node.name()) {
+                left.subtract(taken);
+            }
+            NodeLeft { node, taints: node.taints(), found, left }
+        });
+        Self { snapshot, nodes: nodes.collect() }
+    }
+
+    /// How many nodes a look goes over.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// As [`refusing_nodes`].
+    pub fn refusing(&self, pod: &PodId) -> Vec<NodesRefuse> {
+        let Some(pod) = self.snapshot.pending.get(pod) else { return Vec::new() };
+        let asked = pod.scheduling.strict_requirements();
+        let mut groups: Vec<(NodesRefuse, f64)> = Vec::new();
+        for node in &self.nodes {
+            let why = node.refusal(pod, &asked);
+            let name = node.node.name();
+            let nearness = match &why {
+                NodeRefusal::TooSmall { resource, short_by } => {
+                    short_by.as_f64() / pod.requests.amount(resource).as_f64()
+                }
+                _ => 0.0,
+            };
+            match groups.iter_mut().find(|(known, _)| same_reason(&known.why, &why)) {
+                Some((known, nearest)) => {
+                    known.nodes += 1;
+                    if nearness < *nearest {
+                        (known.why, known.example, *nearest) = (why, name.to_owned(), nearness);
+                    }
+                }
+                None => groups.push((NodesRefuse { why, nodes: 1, example: name.to_owned() }, nearness)),
+            }
+        }
+        groups.into_iter().map(|(group, _)| group).collect()
+    }
+}
+
+impl NodeLeft<'_> {
+    fn refusal(&self, pod: &PodView, asked: &Requirements) -> NodeRefusal {
+        if let Some(taint) = first_untolerated(&self.taints, &pod.scheduling.tolerations) {
+            return NodeRefusal::Taint(taint.clone());
+        }
+        let conflicts = self.found.incompatibilities(asked, Undefined::Denied);
+        if !conflicts.is_empty() {
+            return NodeRefusal::Requirements(conflicts);
+        }
+        match pod.requests.first_shortage(&self.left) {
+            Some((resource, short_by)) => NodeRefusal::TooSmall { resource: resource.to_owned(), short_by },
+            None => NodeRefusal::Rules,
         }
     }
-    groups.into_iter().map(|(group, _)| group).collect()
 }
 
 fn same_reason(a: &NodeRefusal, b: &NodeRefusal) -> bool {
@@ -200,25 +272,4 @@ fn keys(all: &[Incompatibility]) -> Vec<&str> {
             Incompatibility::Conflict { asked, .. } => asked.key(),
         })
         .collect()
-}
-
-fn refusal(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan, node: &ExistingNode, pod: &PodView) -> NodeRefusal {
-    if let Some(taint) = first_untolerated(&node.taints(), &pod.scheduling.tolerations) {
-        return NodeRefusal::Taint(taint.clone());
-    }
-    let mut found = Requirements::from_labels(rules, node.labels());
-    found.replace(Requirement::any_of(labels::HOSTNAME, [node.hostname()]));
-    let conflicts = found.incompatibilities(&pod.scheduling.strict_requirements(), Undefined::Denied);
-    if !conflicts.is_empty() {
-        return NodeRefusal::Requirements(conflicts);
-    }
-    let mut left = node.available();
-    let here = plan.placed.iter().filter(|(_, at)| matches!(at, Placement::Existing(name) if name == node.name()));
-    for other in here.filter_map(|(id, _)| snapshot.pending.get(id)) {
-        left.subtract(&other.requests);
-    }
-    match pod.requests.first_shortage(&left) {
-        Some((resource, short_by)) => NodeRefusal::TooSmall { resource: resource.to_owned(), short_by },
-        None => NodeRefusal::Rules,
-    }
 }

@@ -1,25 +1,35 @@
 //! The cluster that manifests describe.
 
+mod buffers;
+mod overlays;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, ReplicaSetSpec, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController};
+use k8s_openapi::api::core::v1::{
+    Namespace, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::convert::{self, Converted};
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::kinds::{EC2NodeClass, KWOKNodeClass, NodeClaim, NodePool};
+use karpenter_api::settings::DefaultConstraint;
+use karpenter_model::buffer::BufferView;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
+use karpenter_model::pod::PodView;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
+use karpenter_model::workloads::WorkloadView;
 use karpenter_schema::FieldPath;
-use karpenter_state::{Change, ClusterState, VolumeChange};
+use karpenter_state::{Change, ClusterState, VolumeChange, WorkloadChange};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::overlays::Overlays;
 use super::fields;
 use super::workloads::{self, Expanded, Running, name, namespace, text};
 use crate::manifests::Document;
@@ -39,6 +49,12 @@ pub(super) struct Cluster<'d> {
     claims: BTreeSet<(String, String)>,
     /// Where each object was first given.
     seen: BTreeMap<(String, String, String), String>,
+    overlays: Overlays,
+    /// Instance types of pools that overlays say something about.
+    overlaid: BTreeMap<String, Arc<Vec<InstanceType>>>,
+    buffers: Vec<BufferView>,
+    /// Pods that stand for room that buffers keep.
+    virtual_pods: Vec<Arc<PodView>>,
     /// What is wrong: `file:line kind/name field: message`.
     pub(super) problems: Vec<String>,
     /// What is good to know.
@@ -69,15 +85,21 @@ impl Given<'_> {
 }
 
 impl<'d> Cluster<'d> {
-    pub(super) fn read(documents: &'d [Document], catalogue: &'d Catalogue) -> Self {
+    /// `spread` is what pods without constraints of their own are spread by.
+    pub(super) fn read(documents: &'d [Document], catalogue: &'d Catalogue, spread: &[DefaultConstraint]) -> Self {
+        let spread = convert::default_spread(spread, catalogue.policy.rules());
         let mut cluster = Self {
-            state: ClusterState::default(),
+            state: ClusterState::default().with_default_spread(spread),
             catalogue,
             instance_types: Arc::new(catalogue.types.clone()),
             running: Running::default(),
             default_class: None,
             claims: BTreeSet::new(),
             seen: BTreeMap::new(),
+            overlays: Overlays::default(),
+            overlaid: BTreeMap::new(),
+            buffers: Vec::new(),
+            virtual_pods: Vec::new(),
             problems: Vec::new(),
             notes: Vec::new(),
             skipped: BTreeMap::new(),
@@ -96,6 +118,11 @@ impl<'d> Cluster<'d> {
         for one in &given {
             cluster.add(one);
         }
+        // What these are about may be given after them.
+        for one in given.iter().filter(|one| text(&one.object, &["kind"]) == "CapacityBuffer") {
+            cluster.add_buffer(one, &given);
+        }
+        cluster.lay_overlays();
         cluster
     }
 
@@ -144,6 +171,17 @@ impl<'d> Cluster<'d> {
                     |view| Change::Claim(Arc::new(view)),
                 );
             }
+            ("karpenter.sh/v1alpha1", "NodeOverlay") => self.add_overlay(given),
+            // They are added when everything that they may refer to is known.
+            ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer") => {}
+            ("v1", "PodTemplate") => drop(self.parse::<PodTemplate>(given)),
+            ("v1", "Service") => {
+                if let Some(mut service) = self.parse::<Service>(given) {
+                    service.metadata.namespace = Some(namespace(&given.object).to_owned());
+                    let view = Arc::new(convert::service(&service));
+                    self.state.apply(Change::Workload(WorkloadChange::Service(view)));
+                }
+            }
             ("v1", "Node") => self.apply(given, convert::node, |view| Change::Node(Arc::new(view))),
             ("apps/v1", "DaemonSet") => {
                 let rules = self.rules();
@@ -184,6 +222,12 @@ impl<'d> Cluster<'d> {
             ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass") => drop(self.parse::<KWOKNodeClass>(given)),
             ("karpenter.k8s.aws/v1", "EC2NodeClass") => drop(self.parse::<EC2NodeClass>(given)),
             ("policy/v1", "PodDisruptionBudget") => drop(self.parse::<PodDisruptionBudget>(given)),
+            (old, "NodeOverlay" | "CapacityBuffer") => {
+                let message = format!(
+                    "{old} is not known; NodeOverlays are karpenter.sh/v1alpha1, CapacityBuffers autoscaling.x-k8s.io/v1beta1"
+                );
+                self.problem(given, &FieldPath::root().field("apiVersion"), "apiVersion", message);
+            }
             (old, "NodePool" | "NodeClaim" | "Provisioner" | "AWSNodeTemplate" | "EC2NodeClass" | "KWOKNodeClass") => {
                 let message = format!("{old} is not planned with; karpenter convert makes v1 of older versions");
                 self.problem(given, &FieldPath::root().field("apiVersion"), "apiVersion", message);
@@ -251,13 +295,34 @@ impl<'d> Cluster<'d> {
     /// Whether the workload itself is what it should be; its template is read as a pod.
     fn is_readable(&mut self, given: &Given<'_>) -> bool {
         match text(&given.object, &["kind"]) {
-            "Deployment" => self.parse::<Deployment>(given).is_some(),
-            "ReplicaSet" => self.parse::<ReplicaSet>(given).is_some(),
-            "StatefulSet" => self.parse::<StatefulSet>(given).is_some(),
-            "ReplicationController" => self.parse::<ReplicationController>(given).is_some(),
+            // Its pods count as those of a ReplicaSet of the same name.
+            "Deployment" => self.parse::<Deployment>(given).is_some_and(|known| {
+                let spec = known.spec.map(|spec| ReplicaSetSpec { selector: spec.selector, ..Default::default() });
+                let set = ReplicaSet { metadata: known.metadata, spec, ..Default::default() };
+                self.note_workload(given, convert::replica_set(&set))
+            }),
+            "ReplicaSet" => self
+                .parse::<ReplicaSet>(given)
+                .is_some_and(|known| self.note_workload(given, convert::replica_set(&known))),
+            "StatefulSet" => self
+                .parse::<StatefulSet>(given)
+                .is_some_and(|known| self.note_workload(given, convert::stateful_set(&known))),
+            "ReplicationController" => self.parse::<ReplicationController>(given).is_some_and(|known| {
+                let view = convert::replication_controller(&known);
+                self.note_workload(given, Converted { view, problems: Vec::new() })
+            }),
             "Job" => self.parse::<Job>(given).is_some(),
             _ => self.parse::<Pod>(given).is_some(),
         }
+    }
+
+    /// Whom the pods of the workload are spread with when there are default constraints.
+    fn note_workload(&mut self, given: &Given<'_>, converted: Converted<WorkloadView>) -> bool {
+        self.note_problems(given, &converted, "");
+        let mut view = converted.view;
+        namespace(&given.object).clone_into(&mut view.id.namespace);
+        self.state.apply(Change::Workload(WorkloadChange::Workload(Arc::new(view))));
+        true
     }
 
     fn add_pods(&mut self, given: &Given<'_>, expanded: &Expanded) {
@@ -323,16 +388,23 @@ impl<'d> Cluster<'d> {
         }
     }
 
+    /// Those that could be resolved.
+    pub(super) fn buffers(&self) -> &[BufferView] {
+        &self.buffers
+    }
+
     pub(super) fn snapshot(&self) -> Snapshot {
         let offers = self.state.pools().into_iter().filter(|pool| pool.is_schedulable()).map(|pool| PoolOffer {
             usage: self.state.usage(&pool.name),
-            instance_types: self.instance_types.clone(),
+            instance_types: self.overlaid.get(&pool.name).unwrap_or(&self.instance_types).clone(),
             pool,
         });
+        let mut pending = self.state.pending_pods();
+        pending.extend(self.virtual_pods.iter().map(|pod| (pod.id.clone(), self.state.planned(pod))));
         Snapshot {
             pools: offers.collect(),
             nodes: self.state.nodes(),
-            pending: self.state.pending_pods(),
+            pending,
             daemons: self.state.daemons(),
             namespaces: self.state.namespaces().clone(),
             ..Snapshot::default()

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use karpenter_model::buffer::BufferView;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::PodId;
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::Snapshot;
-use karpenter_solver::check::Violation;
+use karpenter_solver::buffers::provisioning;
 use karpenter_solver::{Placement, Plan, PlannedClaim};
 use serde::Serialize;
+
+use super::reasons::Reasons;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,6 +21,7 @@ pub(super) struct Report {
     pub(super) nodes: Vec<NewNode>,
     pub(super) existing: Vec<ExistingPlace>,
     pub(super) unschedulable: Vec<Unschedulable>,
+    pub(super) buffers: Vec<Buffer>,
     pub(super) cost: Cost,
     pub(super) planner: &'static str,
     pub(super) work: Work,
@@ -36,6 +40,8 @@ pub(super) struct NewNode {
     pub(super) launch: Option<Launch>,
     pub(super) requests: BTreeMap<String, String>,
     pub(super) pods: Vec<String>,
+    /// Why this is what would be launched.
+    pub(super) why: Option<String>,
     /// Who made each of the pods, for people.
     #[serde(skip)]
     pub(super) makers: Vec<String>,
@@ -76,6 +82,16 @@ pub(super) struct Unschedulable {
     pub(super) maker: String,
 }
 
+/// What the plan means for a CapacityBuffer.
+#[derive(Debug, Serialize)]
+pub(super) struct Buffer {
+    pub(super) buffer: String,
+    pub(super) replicas: u32,
+    /// As the condition `Provisioning` would say.
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Cost {
@@ -110,7 +126,7 @@ pub(super) struct Work {
 }
 
 /// In milliseconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Timings {
     #[serde(rename = "loadMs")]
     load: f64,
@@ -134,14 +150,10 @@ impl Timings {
 }
 
 impl Report {
-    pub(super) fn new(
-        snapshot: &Snapshot,
-        plan: &Plan,
-        rules: &LabelRules,
-        violations: &[Violation],
-        timings: Timings,
-    ) -> Self {
-        let nodes: Vec<NewNode> = plan.claims.iter().map(|claim| new_node(snapshot, claim, rules)).collect();
+    pub(super) fn new(snapshot: &Snapshot, plan: &Plan, rules: &LabelRules, buffers: &[BufferView]) -> Self {
+        let mut reasons = Reasons::new(snapshot, plan, rules);
+        let nodes: Vec<NewNode> =
+            plan.claims.iter().map(|claim| new_node(snapshot, claim, rules, &mut reasons)).collect();
         let mut existing: BTreeMap<&str, ExistingPlace> = BTreeMap::new();
         for (pod, placement) in &plan.placed {
             if let Placement::Existing(node) = placement {
@@ -154,13 +166,19 @@ impl Report {
                 place.makers.push(maker(snapshot, pod));
             }
         }
-        let unschedulable = plan.unplaced.iter().map(|unplaced| Unschedulable {
-            pod: unplaced.pod.to_string(),
-            maker: maker(snapshot, &unplaced.pod),
-            reasons: match &unplaced.reasons[..] {
-                [] => vec!["there is no nodepool to launch from".to_owned()],
-                reasons => reasons.iter().map(|r| format!("nodepool {}: {}", r.pool, r.why)).collect(),
-            },
+        let unschedulable = plan.unplaced.iter().map(|unplaced| {
+            let maker = maker(snapshot, &unplaced.pod);
+            Unschedulable { pod: unplaced.pod.to_string(), reasons: reasons.refusals(unplaced, &maker), maker }
+        });
+        let unschedulable = unschedulable.collect();
+        let buffers = buffers.iter().map(|buffer| {
+            let provisioning = provisioning(buffer, snapshot, plan);
+            Buffer {
+                buffer: buffer.id.to_string(),
+                replicas: buffer.desired.unwrap_or(0),
+                reason: provisioning.condition().map_or("", |(_, reason)| reason),
+                message: provisioning.message(),
+            }
         });
         Self {
             // An empty sum of floats is minus zero.
@@ -177,16 +195,17 @@ impl Report {
             },
             nodes,
             existing: existing.into_values().collect(),
-            unschedulable: unschedulable.collect(),
+            unschedulable,
+            buffers: buffers.collect(),
             planner: plan.planner.as_str(),
             work: Work { part: plan.part.as_str(), steps: plan.steps },
-            timings,
-            violations: violations.iter().map(ToString::to_string).collect(),
+            timings: Timings::default(),
+            violations: Vec::new(),
         }
     }
 }
 
-fn new_node(snapshot: &Snapshot, claim: &PlannedClaim, rules: &LabelRules) -> NewNode {
+fn new_node(snapshot: &Snapshot, claim: &PlannedClaim, rules: &LabelRules, reasons: &mut Reasons<'_>) -> NewNode {
     let offer = snapshot.pools.iter().find(|offer| offer.pool.name == claim.pool.name);
     let cheapest = claim.instance_types.first();
     let known = offer.zip(cheapest).and_then(|(offer, name)| offer.instance_types.iter().find(|t| t.name == *name));
@@ -196,6 +215,7 @@ fn new_node(snapshot: &Snapshot, claim: &PlannedClaim, rules: &LabelRules) -> Ne
         launch: known.and_then(|known| launch(known, claim, rules)),
         requests: shown(&claim.requests),
         pods: claim.pods.iter().map(ToString::to_string).collect(),
+        why: reasons.shape(claim),
         makers: claim.pods.iter().map(|pod| maker(snapshot, pod)).collect(),
     }
 }
@@ -219,9 +239,13 @@ fn launch(known: &InstanceType, claim: &PlannedClaim, rules: &LabelRules) -> Opt
     })
 }
 
-/// The workload that a pod is of, else the pod itself.
+/// The workload that a pod is of, or the buffer that it stands for, else the pod itself.
 fn maker(snapshot: &Snapshot, pod: &PodId) -> String {
-    let controller = snapshot.pending.get(pod).and_then(|pod| pod.controller.as_ref());
+    let known = snapshot.pending.get(pod);
+    if let Some(buffer) = known.and_then(|pod| pod.buffer.as_ref()) {
+        return format!("buffer {buffer}");
+    }
+    let controller = known.and_then(|pod| pod.controller.as_ref());
     controller.map_or_else(|| pod.to_string(), |controller| format!("{}/{}", pod.namespace, controller.name))
 }
 

@@ -7,19 +7,25 @@ use super::report::{NewNode, Report, Unschedulable};
 
 /// How many workloads or pods a line names.
 const SHOWN: usize = 4;
+/// How many lines a part has; who wants more takes JSON.
+const LINES: usize = 40;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     if !report.nodes.is_empty() {
         writeln!(out, "new nodes:")?;
-        write_aligned(&new_nodes(&report.nodes), out)?;
+        write_new_nodes(&report.nodes, out)?;
+        write_shapes(&report.nodes, out)?;
     }
     if !report.existing.is_empty() {
         writeln!(out, "existing nodes:")?;
         let row = |node: &str, pods: &[String], makers: &[String]| vec![node.to_owned(), names(pods, makers)];
-        let rows: Vec<_> = report.existing.iter().map(|place| row(&place.node, &place.pods, &place.makers)).collect();
+        let places = report.existing.iter().take(LINES);
+        let rows: Vec<_> = places.map(|place| row(&place.node, &place.pods, &place.makers)).collect();
         write_aligned(&rows, out)?;
+        write_rest(report.existing.len(), "node", out)?;
     }
     write_unschedulable(&report.unschedulable, out)?;
+    write_buffers(report, out)?;
     let new: usize = report.nodes.iter().map(|node| node.pods.len()).sum();
     let existing: usize = report.existing.iter().map(|place| place.pods.len()).sum();
     writeln!(
@@ -45,12 +51,60 @@ fn write_cost(report: &Report, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
+/// That there is more than is shown.
+fn write_rest(all: usize, thing: &str, out: &mut dyn Write) -> Result<()> {
+    match all.saturating_sub(LINES) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {} (-o json has them all)", counted(more, &format!("more {thing}"))),
+    }
+}
+
+/// Why nodes have the types they have, each reason once.
+fn write_shapes(nodes: &[NewNode], out: &mut dyn Write) -> Result<()> {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    for why in nodes.iter().filter_map(|node| node.why.as_deref()) {
+        let index = *known.entry(why).or_insert_with(|| {
+            reasons.push((why, 0));
+            reasons.len() - 1
+        });
+        reasons[index].1 += 1;
+    }
+    if !reasons.is_empty() {
+        writeln!(out, "why these types:")?;
+    }
+    for (why, count) in reasons.iter().take(LINES) {
+        match count {
+            1 => writeln!(out, "  {why}")?,
+            _ => writeln!(out, "  {count} x {why}")?,
+        }
+    }
+    write_rest(reasons.len(), "reason", out)
+}
+
+fn write_buffers(report: &Report, out: &mut dyn Write) -> Result<()> {
+    if !report.buffers.is_empty() {
+        writeln!(out, "buffers:")?;
+    }
+    for buffer in report.buffers.iter().take(LINES) {
+        writeln!(out, "  {} of {}: {}", buffer.buffer, counted(buffer.replicas as usize, "pod"), buffer.message)?;
+    }
+    write_rest(report.buffers.len(), "buffer", out)
+}
+
 fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Nodes that differ only in which pods of the same workloads they hold share a line.
-fn new_nodes(nodes: &[NewNode]) -> Vec<Vec<String>> {
+/// Nodes that share a line.
+struct Group<'r> {
+    shape: Vec<String>,
+    nodes: Vec<&'r NewNode>,
+}
+
+/// Nodes that differ only in which pods of the same workloads they hold share a line; if that makes too many lines, all
+/// of a type in a zone.
+fn write_new_nodes(nodes: &[NewNode], out: &mut dyn Write) -> Result<()> {
     // Resources that any node is filled with, the usual ones first.
     let mut resources: Vec<&str> = vec!["cpu", "memory"];
     for name in nodes.iter().filter_map(|node| node.launch.as_ref()).flat_map(|launch| launch.fill.keys()) {
@@ -59,51 +113,85 @@ fn new_nodes(nodes: &[NewNode]) -> Vec<Vec<String>> {
         }
     }
     resources.push("pods");
-    let mut groups: Vec<(Vec<String>, Vec<&NewNode>)> = Vec::new();
-    let mut known: BTreeMap<(Vec<String>, String), usize> = BTreeMap::new();
-    for node in nodes {
-        let shape = shape(node, &resources);
-        let makers =
-            counts(&node.makers).into_iter().map(|(name, count)| format!("{name} x{count}")).collect::<Vec<_>>();
-        let index = *known.entry((shape.clone(), makers.join(" "))).or_insert_with(|| {
-            groups.push((shape, Vec::new()));
-            groups.len() - 1
-        });
-        groups[index].1.push(node);
+    let alike = |node: &NewNode| {
+        let makers = counts(&node.makers).into_iter().map(|(name, count)| format!("{name} x{count}"));
+        let mut key = shape(node);
+        key.extend(fill(&[node], &resources));
+        key.extend(makers);
+        key
+    };
+    let mut groups = grouped(nodes, alike);
+    if groups.len() > LINES {
+        groups = grouped(nodes, |node| shape(node));
     }
     let mut head = vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "$/HOUR"];
     let fills: Vec<String> = resources.iter().map(|name| name.to_uppercase()).collect();
     head.extend(fills.iter().map(String::as_str));
     head.push("HOLDS");
     let mut rows = vec![head.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()];
-    for (shape, nodes) in groups {
-        let mut row = vec![nodes.len().to_string()];
-        row.extend(shape);
-        row.push(match &nodes[..] {
-            [one] => names(&one.pods, &one.makers),
-            several => several.first().map(|one| workloads(&one.makers)).unwrap_or_default(),
-        });
+    for group in groups.iter().take(LINES) {
+        let mut row = vec![group.nodes.len().to_string()];
+        row.extend(group.shape.iter().cloned());
+        row.extend(fill(&group.nodes, &resources));
+        row.push(holds(&group.nodes));
         rows.push(row);
     }
-    rows
+    write_aligned(&rows, out)?;
+    write_rest(groups.len(), "line", out)
 }
 
-fn shape(node: &NewNode, resources: &[&str]) -> Vec<String> {
+fn grouped<'r>(nodes: &'r [NewNode], key: impl Fn(&NewNode) -> Vec<String>) -> Vec<Group<'r>> {
+    let mut groups: Vec<Group<'r>> = Vec::new();
+    let mut known: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    for node in nodes {
+        let index = *known.entry(key(node)).or_insert_with(|| {
+            groups.push(Group { shape: shape(node), nodes: Vec::new() });
+            groups.len() - 1
+        });
+        groups[index].nodes.push(node);
+    }
+    groups
+}
+
+/// What each of them holds, or all of them together when they differ.
+fn holds(nodes: &[&NewNode]) -> String {
+    match nodes {
+        [one] => names(&one.pods, &one.makers),
+        [first, rest @ ..] if rest.iter().all(|node| counts(&node.makers) == counts(&first.makers)) => {
+            workloads(&first.makers)
+        }
+        several => {
+            let all: Vec<String> = several.iter().flat_map(|node| node.makers.iter().cloned()).collect();
+            format!("together {}", workloads(&all))
+        }
+    }
+}
+
+fn shape(node: &NewNode) -> Vec<String> {
     let others = node.instance_types.len().saturating_sub(1);
     let Some(launch) = &node.launch else {
         let mut row = vec![node.node_pool.clone(), "none to be had".to_owned()];
-        row.resize(5 + resources.len(), String::new());
+        row.resize(5, String::new());
         return row;
     };
-    let mut row = vec![
+    vec![
         node.node_pool.clone(),
         if others == 0 { launch.instance_type.clone() } else { format!("{} (+{others})", launch.instance_type) },
         launch.zone.clone(),
         launch.capacity_type.clone(),
         format!("{:.4}", launch.price_per_hour),
-    ];
-    row.extend(resources.iter().map(|name| launch.fill.get(*name).map_or("-".to_owned(), |fill| format!("{fill}%"))));
-    row
+    ]
+}
+
+/// How full they are, on average.
+fn fill(nodes: &[&NewNode], resources: &[&str]) -> Vec<String> {
+    let average = |name: &&str| {
+        let launches = nodes.iter().filter_map(|node| node.launch.as_ref());
+        let shares: Vec<usize> =
+            launches.filter_map(|launch| launch.fill.get(*name)).map(|one| *one as usize).collect();
+        if shares.is_empty() { "-".to_owned() } else { format!("{}%", shares.iter().sum::<usize>() / shares.len()) }
+    };
+    resources.iter().map(average).collect()
 }
 
 fn counts(makers: &[String]) -> BTreeMap<&str, usize> {
@@ -131,26 +219,40 @@ fn workloads(makers: &[String]) -> String {
     }
 }
 
-/// Pods of a workload that fail for the same reasons are told once.
+/// Pods that fail for the same reasons are told once.
 fn write_unschedulable(pods: &[Unschedulable], out: &mut dyn Write) -> Result<()> {
     if !pods.is_empty() {
         writeln!(out, "unschedulable:")?;
     }
-    let mut groups: Vec<(&Unschedulable, usize)> = Vec::new();
+    let mut groups: Vec<Vec<&Unschedulable>> = Vec::new();
+    let mut known: BTreeMap<&[String], usize> = BTreeMap::new();
     for pod in pods {
-        match groups.iter_mut().find(|(first, _)| first.maker == pod.maker && first.reasons == pod.reasons) {
-            Some((_, count)) => *count += 1,
-            None => groups.push((pod, 1)),
-        }
+        let index = *known.entry(&pod.reasons).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[index].push(pod);
     }
-    for (first, count) in groups {
-        match count {
+    for group in groups.iter().take(LINES) {
+        let [first, ..] = &group[..] else { continue };
+        let makers: Vec<String> = group.iter().map(|pod| pod.maker.clone()).collect();
+        match group.len() {
             1 => writeln!(out, "  {}", first.pod)?,
-            _ => writeln!(out, "  {count} pods of {} ({} and others)", first.maker, first.pod)?,
+            count if counts(&makers).len() == 1 => {
+                writeln!(out, "  {count} pods of {} ({} and others)", first.maker, first.pod)?;
+            }
+            count => writeln!(out, "  {count} pods: {}", workloads(&makers))?,
         }
-        for reason in &first.reasons {
+        for reason in first.reasons.iter().take(LINES) {
             writeln!(out, "    {reason}")?;
         }
+        if first.reasons.len() > LINES {
+            writeln!(out, "    and {} (-o json has them all)", counted(first.reasons.len() - LINES, "more reason"))?;
+        }
+    }
+    let more: usize = groups.iter().skip(LINES).map(Vec::len).sum();
+    if more > 0 {
+        writeln!(out, "  and {} for other reasons (-o json has them all)", counted(more, "more pod"))?;
     }
     Ok(())
 }

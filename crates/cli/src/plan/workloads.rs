@@ -223,7 +223,12 @@ fn template(object: &Value) -> Value {
     if !metadata.is_object() {
         metadata = json!({});
     }
-    let (name, kind) = (name(object), text(object, &["kind"]));
+    // A Deployment has its pods made by a ReplicaSet, which is who stands behind them.
+    let kind = match text(object, &["kind"]) {
+        "Deployment" => "ReplicaSet",
+        kind => kind,
+    };
+    let name = name(object);
     let owner =
         json!({"apiVersion": object["apiVersion"], "kind": kind, "name": name, "uid": name, "controller": true});
     metadata["namespace"] = json!(namespace(object));

@@ -9,6 +9,7 @@ mod docs;
 mod fuzz;
 mod input;
 mod plan;
+mod plan_inputs;
 mod sandbox;
 mod validate;
 

@@ -44,6 +44,8 @@ new nodes:
   1      default  c-1x-amd64-linux (+71)  test-zone-b  spot      0.0190  100%  50%     6%    shop/web-1
   1      default  c-1x-amd64-linux (+71)  test-zone-c  spot      0.0190  100%  50%     6%    shop/web-2
   1      default  c-1x-amd64-linux (+71)  test-zone-d  spot      0.0190  100%  50%     6%    shop/web-3
+why these types:
+  4 x c-1x-amd64-linux is 100 % full of cpu; nothing is cheaper
 unschedulable:
   default/big
     nodepool default: no instance type has enough cpu, the largest lacks 44100m
@@ -67,6 +69,7 @@ fn a_plan_in_json_has_everything_a_script_wants() {
     assert_eq!(first["launch"]["capacityType"], "spot");
     assert_eq!(first["requests"]["cpu"], "900m");
     assert_eq!(first["pods"][0], "shop/web-0");
+    assert_eq!(first["why"], "c-1x-amd64-linux is 100 % full of cpu; nothing is cheaper");
     assert_eq!(plan["unschedulable"], serde_json::json!([]));
     assert_eq!(plan["existing"], serde_json::json!([]));
     assert_eq!(plan["violations"], serde_json::json!([]));
@@ -105,13 +108,19 @@ status:
 #[test]
 fn bad_input_is_named_and_the_rest_is_planned() {
     let odd = BIG.replace("\"300\"", "lots");
-    let folder = folder(&[("pool.yaml", POOL), ("web.yaml", WEB), ("odd.yaml", &odd), ("broken.yaml", "a: [")]);
-    let run = karpenter(folder.path(), &["plan", "-f", ".", "-f", "missing.yaml"], b"");
+    let folder = folder(&[("pool.yaml", POOL), ("web.yaml", WEB), ("odd.yaml", &odd), ("broken.txt", "a: [")]);
+    let told = "odd.yaml:6 Pod/big spec.containers[0].resources.requests[cpu]: ";
+    let run = karpenter(folder.path(), &["plan", "-f", "."], b"");
     assert_eq!(run.code, 1, "{run:?}");
-    for named in ["missing.yaml", "broken.yaml", "odd.yaml:6 Pod/big spec.containers[0].resources.requests[cpu]: "] {
+    assert!(run.err.contains(told), "{}", run.err);
+    assert!(run.out.contains("4 pods on 4 new nodes"), "{}", run.out);
+    // What cannot be read at all may be anything, so there is no plan without it.
+    let run = karpenter(folder.path(), &["plan", "-f", ".", "-f", "missing.yaml", "-f", "broken.txt"], b"");
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+    for named in ["missing.yaml", "broken.txt", told] {
         assert!(run.err.contains(named), "{named}: {}", run.err);
     }
-    assert!(run.out.contains("4 pods on 4 new nodes"), "{}", run.out);
+    assert!(run.err.lines().all(|line| line.starts_with("error: ")), "{}", run.err);
     let run = karpenter(folder.path(), &["plan", "-f", "web.yaml", "--instance-types", "pool.yaml"], b"");
     assert_eq!(run.code, 1);
     assert!(run.err.contains("pool.yaml is not a list of instance types"), "{}", run.err);
@@ -166,6 +175,8 @@ spec:
 new nodes:
   NODES  POOL     TYPE             ZONE        CAPACITY   $/HOUR  CPU  MEMORY  PODS  HOLDS
   1      default  m7i.xlarge (+9)  us-east-1a  on-demand  0.2016  77%  -       2%    default/big
+why these types:
+  m7i.xlarge is 77 % full of cpu; m7i.large would be cheaper but lacks 1070m of cpu
 1 pod on 1 new node, 0 on existing nodes, 0 unschedulable
 $0.2016 per hour (reference planner)
 no plan for these pods costs less than $0.2016 per hour (pattern bound, gap 0.00 %)
