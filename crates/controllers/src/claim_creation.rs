@@ -64,7 +64,8 @@ pub(crate) async fn create_claim(ctx: &Context, order: &ClaimOrder) -> Result<Ar
     let known = ctx.state().pool(&pool.name).filter(|known| known.uid == pool.uid).cloned();
     let current = known.ok_or_else(|| CreationError::PoolGone(pool.name.clone()))?;
     check_limits(&current, &ctx.state().usage(&pool.name))?;
-    let claim = node_claim(order, ctx.provider.label_rules(), ctx.features.default_termination_grace_period);
+    let mut claim = node_claim(order, ctx.provider.label_rules(), ctx.features.default_termination_grace_period);
+    claim.metadata.annotations.get_or_insert_default().extend(crate::overlays::annotations(ctx, order));
     let created = ctx.claims_api().create(&PostParams::default(), &claim).await?;
     let noted = ctx.note_claim(created);
     ctx.queues.claims.add(noted.name_any());

@@ -18,8 +18,10 @@ use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::batcher::Batcher;
+use crate::buffers::Buffers;
 use crate::memory::Memory;
 use crate::objects::Objects;
+use crate::overlays::Laying;
 use crate::queue::Queue;
 use crate::report::{Observability, Report};
 use crate::watches::{PodClasses, PodObject};
@@ -36,6 +38,10 @@ pub struct Batching {
 pub struct Features {
     /// Gate `StaticCapacity`.
     pub static_capacity: bool,
+    /// Gate `NodeOverlay`.
+    pub node_overlays: bool,
+    /// Gate `CapacityBuffer`.
+    pub capacity_buffers: bool,
     /// Whether dynamic resources are looked at (`IGNORE_DRA_REQUESTS=false`).
     pub dynamic_resources: bool,
     pub timeouts: Timeouts,
@@ -75,6 +81,10 @@ pub struct Queues {
     pub counters: Queue,
     pub static_up: Queue,
     pub static_down: Queue,
+    /// One name: all overlays are evaluated together.
+    pub overlays: Queue,
+    /// By namespace and name.
+    pub buffers: Queue,
 }
 
 impl Queues {
@@ -116,6 +126,9 @@ pub struct Context {
     /// What pods have in common.
     pub pod_classes: PodClasses,
     pub features: Features,
+    /// What lays overlays over instance types; `None` while the gate is off.
+    pub overlays: Option<Laying>,
+    pub buffers: Buffers,
     state: Mutex<ClusterState>,
 }
 
@@ -132,7 +145,9 @@ impl Context {
     pub fn new(client: Client, provider: Arc<dyn CloudProvider>, clock: Arc<dyn Clock>, options: Options) -> Self {
         let Options { policy, batching, planning, workers, observability, features } = options;
         let report = Report::new(provider.as_ref(), clock.clone(), observability);
-        let provider = Arc::new(Measured::new(provider, report.calls()));
+        let measured: Arc<dyn CloudProvider> = Arc::new(Measured::new(provider, report.calls()));
+        let overlays = features.node_overlays.then(|| Laying::over(measured.clone()));
+        let provider = overlays.as_ref().map_or(measured, Laying::provider);
         Self {
             client,
             provider,
@@ -151,6 +166,8 @@ impl Context {
             memory: Memory::default(),
             pod_classes: PodClasses::default(),
             features,
+            overlays,
+            buffers: Buffers::default(),
             state: Mutex::default(),
         }
     }

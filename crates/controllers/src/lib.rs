@@ -6,6 +6,7 @@
 //! in `solver` or `lifecycle`.
 
 pub mod batcher;
+pub mod buffers;
 pub mod claim_creation;
 pub mod consistency;
 pub mod context;
@@ -24,6 +25,7 @@ pub mod nodepool_counter;
 pub mod nodepool_hash;
 pub mod nodepool_readiness;
 pub mod objects;
+pub mod overlays;
 mod patch;
 pub mod permissions;
 pub mod pod_events;
@@ -57,6 +59,8 @@ pub async fn run(ctx: Arc<Context>) {
         of_nodes(&ctx),
         of_pools(&ctx),
         of_static_pools(&ctx),
+        of_overlays(&ctx),
+        of_buffers(&ctx),
         provisioner,
         collector,
         events
@@ -119,6 +123,22 @@ async fn of_pools(ctx: &Arc<Context>) {
             nodepool_counter::reconcile(ctx.clone(), name)
         }),
     );
+}
+
+/// Behind a gate (API-83). One at a time: an evaluation is about everything.
+async fn of_overlays(ctx: &Arc<Context>) {
+    if ctx.overlays.is_some() {
+        let work = Work { workers: 1, ..work(ctx, &ctx.queues.overlays, "nodeoverlay.controller", Backoff::LIFECYCLE) };
+        queue::run(work, |_| overlays::reconcile(ctx.clone())).await;
+    }
+}
+
+/// Behind a gate (API-98).
+async fn of_buffers(ctx: &Arc<Context>) {
+    if ctx.features.capacity_buffers {
+        let work = Work { workers: 10, ..work(ctx, &ctx.queues.buffers, "capacitybuffer", Backoff::LIFECYCLE) };
+        queue::run(work, |name| buffers::reconcile(ctx.clone(), name)).await;
+    }
 }
 
 /// Behind a gate: with it off nobody looks at these queues.

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
+use karpenter_solver::buffers::is_virtual;
 use karpenter_solver::plan;
 use karpenter_state::{Intake, intake};
 
+use crate::buffers;
 use crate::context::Context;
 
 /// While pods wait, a pass is made at least this often, so that a lost or skipped one is made up for (SCH-3).
@@ -30,6 +32,8 @@ struct Refused {
     uid: String,
     world: u64,
     at: tokio::time::Instant,
+    /// It stands for a buffer, so the state does not know it.
+    is_virtual: bool,
 }
 
 impl Refusals {
@@ -69,20 +73,23 @@ pub async fn run(ctx: Arc<Context>) {
 async fn pass(ctx: &Context, refusals: &mut Refusals) {
     let Batch { pods, world, ignored } = batch(ctx, refusals);
     if pods.is_empty() {
-        return;
+        return buffers::refresh(ctx, None).await;
     }
     let snapshot = snapshot(ctx, pods).await;
     let started = tokio::time::Instant::now();
     let running = ctx.report.planning(snapshot.pending.len());
     let plan = plan(&snapshot, ctx.provider.label_rules(), &ctx.planning);
     drop(running);
-    ctx.report.planned(started.elapsed(), ignored, plan.unplaced.len());
-    refusals.0.retain(|id, refused| refused.world == world && snapshot_pod_is_pending(ctx, id));
+    let unplaced = plan.unplaced.iter().filter(|unplaced| !is_virtual(&snapshot, &unplaced.pod)).count();
+    ctx.report.planned(started.elapsed(), ignored, unplaced);
+    refusals.0.retain(|id, refused| refused.world == world && (refused.is_virtual || snapshot_pod_is_pending(ctx, id)));
     for unplaced in &plan.unplaced {
         let uid = snapshot.pending.get(&unplaced.pod).map(|pod| pod.uid.clone()).unwrap_or_default();
-        let refused = Refused { uid, world, at: tokio::time::Instant::now() };
+        let is_virtual = is_virtual(&snapshot, &unplaced.pod);
+        let refused = Refused { uid, world, at: tokio::time::Instant::now(), is_virtual };
         refusals.0.insert(unplaced.pod.clone(), refused);
     }
+    buffers::refresh(ctx, Some((&snapshot, &plan))).await;
     outcome::carry_out(ctx, &snapshot, &plan).await;
 }
 
@@ -99,7 +106,10 @@ fn batch(ctx: &Context, refusals: &Refusals) -> Batch {
     let mut waiting = state.pending_pods();
     waiting.retain(|_, pod| !refusals.stands(pod, world));
     let moving = state.moving_pods(now).into_iter().filter(|(_, pod)| !refusals.stands(pod, world));
-    let moving: Vec<_> = moving.collect();
+    let mut moving: Vec<_> = moving.collect();
+    // Pods that stand for buffers are ours, so nobody has to look whether they make sense (SCH-187).
+    let spare = ctx.buffers.virtual_pods().into_iter().filter(|pod| !refusals.stands(pod, world));
+    moving.extend(spare.map(|pod| (pod.id.clone(), state.planned(&pod))));
     drop(state);
     let mut ignored = 0;
     waiting.retain(|_, pod| match intake(pod, ctx.provider.label_rules()) {
@@ -138,7 +148,10 @@ async fn snapshot(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Snap
     // Who was bound while types were being listed needs nothing any more.
     let pending = pending
         .into_iter()
-        .filter(|(id, pod)| state.pod(id).is_some_and(|now| now.uid == pod.uid && now.node_name == pod.node_name))
+        .filter(|(id, pod)| {
+            let unchanged = |now: Arc<PodView>| now.uid == pod.uid && now.node_name == pod.node_name;
+            pod.buffer.is_some() || state.pod(id).is_some_and(unchanged)
+        })
         .collect();
     drop(state);
     Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }

@@ -31,6 +31,7 @@ use self::pods::follow_pods;
 use self::storage::{Attachments, CsiNodes, StorageClasses, VolumeClaims, Volumes};
 use self::surroundings::{Budgets, Daemons, Namespaces};
 use crate::context::Context;
+use crate::{buffers, overlays};
 
 /// Watches everything until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
@@ -51,6 +52,8 @@ pub async fn run(ctx: Arc<Context>) {
         follow(&ctx, Api::all(ctx.client.clone()), CsiNodes(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Attachments(&ctx)),
         futures::future::join_all(class_watches),
+        overlays::watch(&ctx),
+        buffers::watch(&ctx),
     );
 }
 

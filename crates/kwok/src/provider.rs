@@ -62,7 +62,8 @@ impl KwokProvider {
     }
 
     /// The cheapest type and offering among those the claim names (API-280). Types without a usable offering, or too
-    /// small for the claim, are passed over.
+    /// small for the claim, are passed over; resources that a type says nothing about are laid over it (SCH-179), and the
+    /// node gets them (API-283).
     fn choose(&self, claim: &ClaimView) -> Result<(&InstanceType, &Offering), CreateError> {
         let explained = |message: String| CreateError::Explained { reason: "LaunchFailed".to_owned(), message };
         let named = claim.requirements.get(labels::INSTANCE_TYPE);
@@ -73,7 +74,9 @@ impl KwokProvider {
         let cheapest = self
             .types
             .iter()
-            .filter(|known| named.has(&known.name) && claim.requests.fits(&known.allocatable()))
+            .filter(|known| {
+                named.has(&known.name) && claim.requests.named_in(&known.capacity).fits(&known.allocatable())
+            })
             .filter_map(|known| {
                 Some((known, *known.launchable_offerings(&claim.requirements, self.policy.rules()).first()?))
             })

@@ -183,6 +183,13 @@ impl OverlayStore {
         })
     }
 
+    /// What is laid over the capacity of a type.
+    pub fn capacity(&self, pool: &str, instance_type: &str) -> Resources {
+        let there = self.pools.get(pool).and_then(|pool| pool.get(instance_type));
+        let layers = there.into_iter().flat_map(|overlay| &overlay.capacity);
+        layers.map(|(name, layer)| (name.clone(), layer.in_force)).collect()
+    }
+
     /// The pools that were evaluated.
     pub fn pools(&self) -> BTreeSet<&str> {
         self.pools.keys().map(String::as_str).collect()

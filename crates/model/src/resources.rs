@@ -90,6 +90,18 @@ impl Resources {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
+    /// Those that the other list has, too, however much of them.
+    #[must_use]
+    pub fn named_in(&self, other: &Self) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|(name, _)| other.0.contains_key(*name))
+                .map(|(name, own)| (name.clone(), *own))
+                .collect(),
+        )
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -126,6 +138,16 @@ impl Resources {
             let have = available.amount(name);
             (need > have).then(|| (name, need - have))
         })
+    }
+
+    /// The resource of which the largest share of the need is missing, with that amount: the one to look at first.
+    pub fn worst_shortage(&self, available: &Self) -> Option<(&str, Quantity)> {
+        let missing = self.iter().filter_map(|(name, need)| {
+            let have = available.amount(name);
+            (need > have).then(|| (name, need - have, (need - have).as_f64() / need.as_f64()))
+        });
+        let worst = missing.reduce(|worst, next| if next.2 > worst.2 { next } else { worst });
+        worst.map(|(name, short, _)| (name, short))
     }
 }
 
@@ -189,6 +211,10 @@ mod tests {
         }
         let need = resources("cpu=3500m");
         assert_eq!(need.first_shortage(&resources("cpu=500m")), Some(("cpu", "3".parse().unwrap())));
+        let need = resources("cpu=2 gpu=1 memory=4Gi");
+        assert_eq!(need.worst_shortage(&resources("cpu=1900m memory=1Gi")), Some(("gpu", "1".parse().unwrap())));
+        assert_eq!(need.worst_shortage(&resources("cpu=2 gpu=1 memory=1Gi")), Some(("memory", "3Gi".parse().unwrap())));
+        assert_eq!(need.worst_shortage(&need), None);
     }
 
     /// SC-100: the largest of each, and keys that only some lists have.

@@ -136,6 +136,8 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
         },
         features: Features {
             static_capacity: settings.feature_gates.static_capacity,
+            node_overlays: settings.feature_gates.node_overlay,
+            capacity_buffers: settings.feature_gates.capacity_buffer,
             dynamic_resources: !settings.ignore_dra_requests,
             ..Features::default()
         },

@@ -9,12 +9,14 @@ mod clock;
 pub mod contract;
 mod hooks;
 mod measured;
+mod overlaid;
 mod provider;
 mod repair;
 
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use hooks::{HookOutcome, HookState, RegistrationHook, check_hooks};
 pub use measured::{Call, CallObserver, Measured, Method, calling_as};
+pub use overlaid::{Overlaid, Overlays};
 pub use provider::{
     BoxError, CallError, CloudProvider, CreateError, DriftReason, DriftReasonError, Instance, InstanceError,
     InstanceTypesError, NodeClassKind, RebootError, Remedy, ReservationLabels,

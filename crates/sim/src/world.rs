@@ -92,9 +92,16 @@ pub struct Builder {
     replicas: usize,
     checks: bool,
     death: Option<Death>,
+    features: karpenter_controllers::Features,
 }
 
 impl Builder {
+    /// What the autoscaler has turned on.
+    #[must_use]
+    pub fn features(self, features: karpenter_controllers::Features) -> Self {
+        Self { features, ..self }
+    }
+
     #[must_use]
     pub fn pool(mut self, pool: PoolBuilder) -> Self {
         self.pools.push(pool.build());
@@ -230,6 +237,7 @@ impl World {
             replicas: 1,
             checks: true,
             death: None,
+            features: karpenter_controllers::Features { static_capacity: true, ..Default::default() },
         }
     }
 
@@ -295,6 +303,7 @@ impl World {
             cloud: self.cloud.clone(),
             fates: self.fates.clone(),
             overseer: self.overseer.clone(),
+            features: self.plan.features,
         };
         let started = if self.hosts.len() > 1 {
             tokio::spawn(process::among_others(makings, host.clone()))

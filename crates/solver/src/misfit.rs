@@ -66,7 +66,7 @@ impl<'r> Misses<'r> {
     }
 
     fn note_shortage(&mut self, needed: &Resources, available: &Resources) {
-        let Some((resource, short_by)) = needed.first_shortage(available) else { return };
+        let Some((resource, short_by)) = needed.worst_shortage(available) else { return };
         let share = short_by.as_f64() / needed.amount(resource).as_f64();
         if self.nearest.as_ref().is_none_or(|known| share < known.share) {
             self.nearest = Some(Nearest { share, resource: resource.to_owned(), short_by });

@@ -69,8 +69,11 @@ impl fmt::Display for Shape {
                 write!(f, "; {instance_type} would be cheaper but lacks {short_by} of {resource}")
             }
             Some(Cheaper { instance_type, lacks: Lack::Requirements(all) }) => {
-                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-                write!(f, "; {instance_type} would be cheaper but is not asked for: {}", all.join("; "))
+                write!(
+                    f,
+                    "; nothing that is asked for is cheaper ({instance_type} differs in {})",
+                    keys(all).join(", ")
+                )
             }
             Some(Cheaper { instance_type, lacks: Lack::LeftOut }) => {
                 write!(f, "; {instance_type} would be cheaper but was left out")
@@ -80,7 +83,7 @@ impl fmt::Display for Shape {
 }
 
 /// Why the claim becomes this node; `None` when it cannot become any.
-pub fn shape(snapshot: &Snapshot, rules: &LabelRules, claim: &PlannedClaim) -> Option<Shape> {
+pub fn shape<'a>(snapshot: &'a Snapshot, rules: &LabelRules, claim: &PlannedClaim) -> Option<Shape> {
     let offer = snapshot.pools.iter().find(|offer| offer.pool.name == claim.pool.name)?;
     let first = claim.instance_types.first()?;
     let chosen = offer.instance_types.iter().find(|known| known.name == *first)?;
@@ -94,9 +97,15 @@ pub fn shape(snapshot: &Snapshot, rules: &LabelRules, claim: &PlannedClaim) -> O
     let mut asked = Requirements::clone(&claim.requirements);
     asked.remove(labels::INSTANCE_TYPE);
     let price = |known: &InstanceType| known.cheapest_price(&asked, rules);
-    let others = offer.instance_types.iter().filter(|known| price(known) < claim.price && known.name != *first);
-    let cheaper = others
-        .max_by(|a, b| (price(a), &b.name).cmp(&(price(b), &a.name)))
+    let cheaper: Vec<&InstanceType> =
+        offer.instance_types.iter().filter(|known| price(known) < claim.price && known.name != *first).collect();
+    let dearest = |among: &mut dyn Iterator<Item = &'a InstanceType>| {
+        among.max_by(|a, b| (price(a), &b.name).cmp(&(price(b), &a.name)))
+    };
+    // Of those that are asked for, if there are any: that others are cheaper is no news.
+    let asked_for = dearest(&mut cheaper.iter().copied().filter(|known| conflicts(known, &asked).is_empty()));
+    let cheaper = asked_for
+        .or_else(|| dearest(&mut cheaper.iter().copied()))
         .map(|known| Cheaper { instance_type: known.name.clone(), lacks: lack(known, claim, &asked, rules) });
     Some(Shape { instance_type: first.clone(), fill, cheaper })
 }
@@ -106,17 +115,21 @@ fn allocatable(known: &InstanceType, asked: &Requirements, rules: &LabelRules) -
     launched.first().map_or_else(|| known.allocatable(), |offering| known.allocatable_with(&offering.overrides))
 }
 
-fn lack(known: &InstanceType, claim: &PlannedClaim, asked: &Requirements, rules: &LabelRules) -> Lack {
+fn conflicts(known: &InstanceType, asked: &Requirements) -> Vec<Incompatibility> {
     let conflict = |mine: &Requirement| {
         let found = known.requirements.get(mine.key())?;
         let clash = !found.intersects(mine);
         clash.then(|| Incompatibility::Conflict { asked: mine.clone(), found: found.clone() })
     };
-    let conflicts: Vec<Incompatibility> = asked.iter().filter_map(conflict).collect();
+    asked.iter().filter_map(conflict).collect()
+}
+
+fn lack(known: &InstanceType, claim: &PlannedClaim, asked: &Requirements, rules: &LabelRules) -> Lack {
+    let conflicts = conflicts(known, asked);
     if !conflicts.is_empty() {
         return Lack::Requirements(conflicts);
     }
-    match claim.requests.first_shortage(&allocatable(known, asked, rules)) {
+    match claim.requests.worst_shortage(&allocatable(known, asked, rules)) {
         Some((resource, short_by)) => Lack::Resource { resource: resource.to_owned(), short_by },
         None => Lack::LeftOut,
     }
@@ -250,7 +263,7 @@ impl NodeLeft<'_> {
         if !conflicts.is_empty() {
             return NodeRefusal::Requirements(conflicts);
         }
-        match pod.requests.first_shortage(&self.left) {
+        match pod.requests.worst_shortage(&self.left) {
             Some((resource, short_by)) => NodeRefusal::TooSmall { resource: resource.to_owned(), short_by },
             None => NodeRefusal::Rules,
         }

@@ -357,6 +357,11 @@ impl ClusterState {
         self.listed.contains(&source)
     }
 
+    /// What pools have to offer has changed, though nothing that is kept here has.
+    pub fn note_offers_changed(&mut self) {
+        self.world += 1;
+    }
+
     /// Grows whenever something changes that could give a pod a place, or take it.
     pub fn world(&self) -> u64 {
         self.world

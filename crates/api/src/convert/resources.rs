@@ -4,15 +4,21 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use karpenter_model::quantity::Quantity;
+use karpenter_model::quantity::{Quantity, QuantityError};
 use karpenter_model::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, PODS, Resources};
 
 use super::Problems;
 
 pub(super) fn amounts(problems: &mut Problems, field: &str, list: Option<&BTreeMap<String, ApiQuantity>>) -> Resources {
     let list = list.into_iter().flatten();
-    list.filter_map(|(name, text)| Some((name.clone(), problems.check(&format!("{field}[{name}]"), text.0.parse())?)))
+    list.filter_map(|(name, text)| Some((name.clone(), problems.check(&format!("{field}[{name}]"), amount(text))?)))
         .collect()
+}
+
+/// Nobody takes less than nothing: a server would have refused it, a file may say it all the same.
+fn amount(text: &ApiQuantity) -> Result<Quantity, String> {
+    let amount: Quantity = text.0.parse().map_err(|error: QuantityError| error.to_string())?;
+    if amount.is_negative() { Err(format!("{:?} is negative", text.0)) } else { Ok(amount) }
 }
 
 fn requests(problems: &mut Problems, field: &str, resources: Option<&ResourceRequirements>) -> Resources {

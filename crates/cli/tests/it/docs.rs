@@ -36,19 +36,23 @@ fn stable(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
+/// Guides, each with the folder that its commands run in.
+const GUIDES: [(&str, &str); 2] = [("plan.md", "examples/plan"), ("overlays-and-buffers.md", "examples/overlays")];
+
 #[test]
-fn commands_of_the_guide_to_plan_print_what_it_says() {
+fn commands_of_the_guides_print_what_they_say() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let guide = std::fs::read_to_string(docs.join("plan.md")).unwrap();
-    let commands = console(&guide);
-    assert!(commands.len() >= 3, "the guide has lost its commands");
-    for (command, said) in commands {
-        let (command, lines) = command.split_once(" | tail -").unwrap_or((&command, "1000"));
-        let args: Vec<&str> = command.strip_prefix("karpenter ").unwrap().split(' ').collect();
-        let mut run = karpenter(&docs.join("examples/plan"), &args, b"");
-        let all: Vec<&str> = run.out.lines().collect();
-        run.out = all[all.len().saturating_sub(lines.parse().unwrap())..].join("\n");
-        assert_eq!(stable(&run.out), stable(&said), "$ {command}\n{}", run.err);
-        assert_eq!(run.err, "", "$ {command}");
+    for (guide, folder) in GUIDES {
+        let commands = console(&std::fs::read_to_string(docs.join(guide)).unwrap());
+        assert!(commands.len() >= 3, "{guide} has lost its commands");
+        for (command, said) in commands {
+            let (command, lines) = command.split_once(" | tail -").unwrap_or((&command, "1000"));
+            let args: Vec<&str> = command.strip_prefix("karpenter ").unwrap().split(' ').collect();
+            let mut run = karpenter(&docs.join(folder), &args, b"");
+            let all: Vec<&str> = run.out.lines().collect();
+            run.out = all[all.len().saturating_sub(lines.parse().unwrap())..].join("\n");
+            assert_eq!(stable(&run.out), stable(&said), "$ {command}\n{}", run.err);
+            assert_eq!(run.err, "", "$ {command}");
+        }
     }
 }

@@ -2,13 +2,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::snapshot::Snapshot;
+use karpenter_solver::buffers::real_pods_only;
 use karpenter_solver::{Placement, Plan, PlannedClaim, Refusal, Unplaced};
 use kube::ResourceExt as _;
 
 use crate::claim_creation::{ClaimOrder, create_claim};
 use crate::context::Context;
 
+/// Pods that stand for buffers get their nodes; nobody is told about them (SCH-187, Q20).
 pub(super) async fn carry_out(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
+    let real;
+    let plan = if snapshot.pending.values().any(|pod| pod.buffer.is_some()) {
+        real = real_pods_only(snapshot, plan);
+        &real
+    } else {
+        plan
+    };
     nominate(ctx, snapshot, plan);
     for unplaced in &plan.unplaced {
         note_unplaced(ctx, snapshot, unplaced);

@@ -15,6 +15,7 @@ use kube::{Api, ResourceExt as _};
 
 use super::{Follower, ObjectId, Pauses, names};
 use crate::context::Context;
+use crate::overlays;
 
 pub(super) struct Claims<'a>(pub(super) &'a Context);
 
@@ -76,6 +77,7 @@ impl Follower for Pools<'_> {
         let class = &pool.spec.template.spec.node_class_ref;
         if self.0.provider.supports(&class.group, &class.kind) {
             let pool = self.0.note_pool(pool);
+            overlays::saw(self.0, "NodePool", &pool.name_any(), pool.metadata.generation);
             self.0.queues.wake_pool(&pool.name_any());
             self.0.provision.notify_one();
         }
@@ -91,6 +93,7 @@ impl Follower for Pools<'_> {
         }
         self.0.pools.remove(&id.name);
         self.0.state().apply(Change::PoolGone(id.name.clone()));
+        overlays::lost(self.0, "NodePool", &id.name);
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
@@ -112,10 +115,12 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 listed.insert(object.name_any());
+                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
                 ctx.node_classes.put(Arc::new(object));
             }
             Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
             Ok(Event::Apply(object)) => {
+                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
                 ctx.node_classes.put(Arc::new(object));
             }
             Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),

@@ -33,7 +33,7 @@ fn shape(requests: &str, workload_replicas: Option<u32>) -> Shape {
     Shape { pod, workload_replicas, generation: None }
 }
 
-/// SC-278, SC-279, SC-280, SC-281, SCH-182: replicas, percentage, limits, workload, pod, and what comes of them.
+/// SC-278, SC-279, SC-280, SC-281, SCH-182, API-102, API-103, API-104: replicas, percentage, limits, workload, pod, and what comes of them.
 #[test]
 fn target_counts() {
     for (id, replicas, percentage, limits, workload, pod, want) in [
@@ -104,7 +104,7 @@ fn references_point_to_one_object() {
     }
 }
 
-/// SC-284, SC-285, SCH-185: names, what is kept of the shape and what is not.
+/// SC-284, SC-285, SCH-185, API-110: names, what is kept of the shape and what is not.
 #[test]
 fn virtual_pods_stand_for_the_buffer() {
     let mut shape = shape("cpu=1", None);

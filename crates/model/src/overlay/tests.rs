@@ -121,7 +121,7 @@ impl World {
     }
 }
 
-/// SC-258, SC-259, SCH-167, SCH-170, SCH-172: who of two wins on everything.
+/// SC-258, SC-259, SCH-167, SCH-170, SCH-172, API-90, API-91: who of two wins on everything.
 #[test]
 fn prices_of_equal_weight_conflict() {
     let one = world(vec![priced("std", 1.0), priced("small", 2.0)]);
@@ -199,7 +199,7 @@ fn losers_lose_everywhere() {
     assert_eq!(two.prices(&in_pool2, "pool2"), [70.0, 70.0, 70.0]);
 }
 
-/// SC-267, SC-268, SCH-169, SCH-177: pools are told apart by name and by template labels.
+/// SC-267, SC-268, SCH-169, SCH-177, API-89: pools are told apart by name and by template labels.
 #[test]
 fn pools_are_selected() {
     let mut two = world(vec![priced("t", 1.02)]);

@@ -117,7 +117,9 @@ pub(super) fn choices<'a>(
             continue;
         }
         let launchable = instance_type.launchable_offerings(&claim.requirements, rules).into_iter();
-        let fits = |o: &&Offering| claim.requests.fits(&instance_type.allocatable_with(&o.overrides));
+        // What a type says nothing about was laid over it, and its machines get it.
+        let asked = claim.requests.named_in(&instance_type.capacity);
+        let fits = |o: &&Offering| asked.fits(&instance_type.allocatable_with(&o.overrides));
         choices.extend(launchable.filter(fits).map(|offering| (instance_type, offering)));
     }
     choices.sort_by(|(a, x), (b, y)| (x.price, &a.name, x.zone()).cmp(&(y.price, &b.name, y.zone())));

@@ -10,6 +10,7 @@ use karpenter_model::claim::{ClaimView, Status};
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pool::PoolView;
+use karpenter_model::resources::Resources;
 use karpenter_model::taints::Taint;
 use karpenter_platform::{
     CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, NodeClassKind,
@@ -87,13 +88,20 @@ impl Cloud {
         let id = format!("{PROVIDER_PREFIX}{}/i-{number:016x}", key.zone);
         let node_name = format!("i-{number:016x}.sim.internal");
         let labels = resolved_labels(claim, instance_type, offering);
+        // What its type says nothing about is made to order.
+        let made = |mut amounts: Resources| {
+            for (name, amount) in claim.requests.iter().filter(|(name, _)| instance_type.capacity.get(name).is_none()) {
+                amounts.set(name, amount);
+            }
+            amounts
+        };
         let instance = Instance {
             provider_id: id.clone(),
             image_id: Some("image-1".to_owned()),
             labels: labels.clone(),
             annotations: BTreeMap::new(),
-            capacity: instance_type.capacity_with(&offering.overrides),
-            allocatable: instance_type.allocatable_with(&offering.overrides),
+            capacity: made(instance_type.capacity_with(&offering.overrides)),
+            allocatable: made(instance_type.allocatable_with(&offering.overrides)),
             terminating: false,
         };
         let mut taints = vec![Taint::unregistered()];

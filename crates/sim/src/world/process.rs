@@ -82,6 +82,7 @@ pub(super) struct Makings {
     pub(super) cloud: Arc<Cloud>,
     pub(super) fates: Arc<Fates>,
     pub(super) overseer: Arc<Overseer>,
+    pub(super) features: karpenter_controllers::Features,
 }
 
 /// Where a process runs; it outlives each start of it.
@@ -145,10 +146,7 @@ fn context(makings: &Makings, host: &Host, life: Life, fence: Fence, identity: O
         planning: PlanningOptions::default(),
         workers: 100,
         observability: karpenter_controllers::Observability::On,
-        features: karpenter_controllers::Features {
-            static_capacity: true,
-            ..karpenter_controllers::Features::default()
-        },
+        features: makings.features,
     };
     let hands = Hands {
         line: host.line.clone(),

@@ -3,10 +3,12 @@
 
 mod actors;
 mod checkers;
+mod buffers;
 mod cloud;
 mod crash;
 mod death;
 mod lives;
+mod overlays;
 mod scheduler;
 mod seeds;
 mod world;

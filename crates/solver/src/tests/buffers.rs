@@ -77,7 +77,7 @@ fn sc_287_288_conditions() {
     }
 }
 
-/// SCH-189, SC-289, SC-290, SC-291, Q20: what is left for events, decisions and nominations.
+/// SCH-189, SC-289, SC-290, SC-291, Q20, API-111: what is left for events, decisions and nominations.
 #[test]
 fn sc_289_to_291_only_real_pods_are_told_of() {
     let one = buffer("b", 1);
