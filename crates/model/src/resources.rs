@@ -93,13 +93,8 @@ impl Resources {
     /// Those that the other list has, too, however much of them.
     #[must_use]
     pub fn named_in(&self, other: &Self) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|(name, _)| other.0.contains_key(*name))
-                .map(|(name, own)| (name.clone(), *own))
-                .collect(),
-        )
+        let named = self.iter().filter(|(name, _)| other.get(name).is_some());
+        named.map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -32,7 +32,7 @@ impl<'a> Reasons<'a> {
     /// Why the claim becomes the node it becomes.
     pub(super) fn shape(&mut self, claim: &PlannedClaim) -> Option<String> {
         let mut asked = DefaultHasher::new();
-        (claim.requirements.to_string(), claim.requests.to_string(), &claim.instance_types).hash(&mut asked);
+        (claim.requirements.to_string(), claim.requests.to_string(), &claim.instance_types[..]).hash(&mut asked);
         let key = (claim.pool.name.clone(), asked.finish());
         let (snapshot, rules) = (self.snapshot, self.rules);
         let why = || shape(snapshot, rules, claim).map(|shape| shape.to_string());

@@ -21,7 +21,7 @@ pub(super) struct Report {
     pub(super) nodes: Vec<NewNode>,
     pub(super) existing: Vec<ExistingPlace>,
     pub(super) unschedulable: Vec<Unschedulable>,
-    pub(super) buffers: Vec<Buffer>,
+    pub(super) buffers: Vec<Kept>,
     pub(super) cost: Cost,
     pub(super) planner: &'static str,
     pub(super) work: Work,
@@ -84,7 +84,7 @@ pub(super) struct Unschedulable {
 
 /// What the plan means for a CapacityBuffer.
 #[derive(Debug, Serialize)]
-pub(super) struct Buffer {
+pub(super) struct Kept {
     pub(super) buffer: String,
     pub(super) replicas: u32,
     /// As the condition `Provisioning` would say.
@@ -173,7 +173,7 @@ impl Report {
         let unschedulable = unschedulable.collect();
         let buffers = buffers.iter().map(|buffer| {
             let provisioning = provisioning(buffer, snapshot, plan);
-            Buffer {
+            Kept {
                 buffer: buffer.id.to_string(),
                 replicas: buffer.desired.unwrap_or(0),
                 reason: provisioning.condition().map_or("", |(_, reason)| reason),

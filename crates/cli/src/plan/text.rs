@@ -122,7 +122,7 @@ fn write_new_nodes(nodes: &[NewNode], out: &mut dyn Write) -> Result<()> {
     };
     let mut groups = grouped(nodes, alike);
     if groups.len() > LINES {
-        groups = grouped(nodes, |node| shape(node));
+        groups = grouped(nodes, shape);
     }
     let mut head = vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "$/HOUR"];
     let fills: Vec<String> = resources.iter().map(|name| name.to_uppercase()).collect();

@@ -57,10 +57,9 @@ impl Cluster<'_> {
         let Some(found) = all.iter().find(points_to) else { return Found::Missing };
         let own = matches!(reference, BufferReference::PodTemplate { .. });
         let template = if own { &found.object["template"] } else { &found.object["spec"]["template"] };
-        let template = match fields::read::<PodTemplateSpec>(template) {
-            Ok(template) => template,
-            // What is wrong with it was told where it is given.
-            Err(_) => return Found::Failed(format!("{} cannot be read", found.title())),
+        // What is wrong with it was told where it is given.
+        let Ok(template) = fields::read::<PodTemplateSpec>(template) else {
+            return Found::Failed(format!("{} cannot be read", found.title()));
         };
         let replicas = found.object["spec"]["replicas"].as_u64().unwrap_or(1);
         Found::Shape(Box::new(Shape {
