@@ -29,6 +29,8 @@ pub(crate) struct ClaimOrder {
     pub(crate) requirements: Requirements,
     pub(crate) requests: Resources,
     pub(crate) min_values_relaxed: bool,
+    /// Drivers that have to publish devices before the node is initialized (SCH-215).
+    pub(crate) drivers: Vec<String>,
 }
 
 impl ClaimOrder {
@@ -38,13 +40,20 @@ impl ClaimOrder {
             requirements: (*planned.requirements).clone(),
             requests: planned.requests.clone(),
             min_values_relaxed: planned.min_values_relaxed,
+            drivers: planned.drivers().into_iter().map(ToOwned::to_owned).collect(),
         }
     }
 
     /// A node of a static pool: the template, and the provider picks (SCH-225).
     pub(crate) fn from_template(pool: &Arc<PoolView>) -> Self {
         let requirements = pool.requirements.clone();
-        Self { pool: pool.clone(), requirements, requests: Resources::new(), min_values_relaxed: false }
+        Self {
+            pool: pool.clone(),
+            requirements,
+            requests: Resources::new(),
+            min_values_relaxed: false,
+            drivers: Vec::new(),
+        }
     }
 }
 
@@ -133,6 +142,9 @@ fn claim_annotations(order: &ClaimOrder) -> BTreeMap<String, String> {
         all.insert(annotations::NODEPOOL_HASH_VERSION.to_owned(), hash.version.clone());
     }
     all.insert(annotations::MIN_VALUES_RELAXED.to_owned(), order.min_values_relaxed.to_string());
+    if !order.drivers.is_empty() {
+        all.insert(annotations::REQUESTED_DRA_DRIVERS.to_owned(), order.drivers.join(","));
+    }
     all
 }
 

@@ -11,9 +11,10 @@ use karpenter_lifecycle::{SliceView, Timeouts};
 use karpenter_model::claim::ClaimView;
 use karpenter_model::duration::GoDuration;
 use karpenter_model::node::NodeView;
+use karpenter_model::volumes::UnsupportedVolumes;
 use karpenter_platform::{Clock, CloudProvider, Measured};
 use karpenter_solver::Options as PlanningOptions;
-use karpenter_state::{Change, ClusterState};
+use karpenter_state::{Change, ClusterState, DefaultConstraints};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 
@@ -34,7 +35,7 @@ pub struct Batching {
 }
 
 /// What is not on everywhere.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Features {
     /// Gate `StaticCapacity`.
     pub static_capacity: bool,
@@ -47,6 +48,10 @@ pub struct Features {
     pub timeouts: Timeouts,
     /// For pools that say nothing (SCH-224).
     pub default_termination_grace_period: Option<GoDuration>,
+    /// For pods that declare no spread constraints (SCH-147).
+    pub default_spread: DefaultConstraints,
+    /// What the provider cannot attach.
+    pub unsupported_volumes: UnsupportedVolumes,
 }
 
 /// What the controllers are told once, at the start.
@@ -56,8 +61,8 @@ pub struct Options {
     pub policy: LabelPolicy,
     pub batching: Batching,
     pub planning: PlanningOptions,
-    /// How many objects a controller works on at a time.
-    pub workers: usize,
+    /// Processor cores that the process was given; how many objects are worked on at a time follows from them.
+    pub cores: u32,
     pub observability: Observability,
     pub features: Features,
 }
@@ -111,8 +116,8 @@ pub struct Context {
     pub policy: LabelPolicy,
     pub batching: Batching,
     pub planning: PlanningOptions,
-    /// How many objects a controller works on at a time.
-    pub workers: usize,
+    /// Processor cores that the process was given; how many objects are worked on at a time follows from them.
+    pub cores: u32,
     /// Where everything that happens is told.
     pub report: Report,
     pub claims: Objects<NodeClaim>,
@@ -143,11 +148,14 @@ impl std::fmt::Debug for Context {
 
 impl Context {
     pub fn new(client: Client, provider: Arc<dyn CloudProvider>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        let Options { policy, batching, planning, workers, observability, features } = options;
+        let Options { policy, batching, planning, cores, observability, features } = options;
         let report = Report::new(provider.as_ref(), clock.clone(), observability);
         let measured: Arc<dyn CloudProvider> = Arc::new(Measured::new(provider, report.calls()));
         let overlays = features.node_overlays.then(|| Laying::over(measured.clone()));
         let provider = overlays.as_ref().map_or(measured, Laying::provider);
+        let state = ClusterState::default()
+            .without_volumes(features.unsupported_volumes.clone())
+            .with_default_spread(features.default_spread.clone());
         Self {
             client,
             provider,
@@ -155,7 +163,7 @@ impl Context {
             policy,
             batching,
             planning,
-            workers,
+            cores,
             report,
             claims: Objects::default(),
             nodes: Objects::default(),
@@ -165,11 +173,15 @@ impl Context {
             provision: Batcher::default(),
             memory: Memory::default(),
             pod_classes: PodClasses::default(),
+            state: Mutex::new(state),
             features,
             overlays,
             buffers: Buffers::default(),
-            state: Mutex::default(),
         }
+    }
+
+    pub(crate) fn has_default_spread(&self) -> bool {
+        !self.features.default_spread.is_empty()
     }
 
     pub fn claims_api(&self) -> Api<NodeClaim> {
@@ -223,7 +235,7 @@ impl Context {
         if self.claims.put(claim.clone()) {
             self.report.seen(claim.as_ref());
             let converted = convert::claim(&claim, self.provider.label_rules());
-            self.report.problems(&converted.problems);
+            self.report.problems_of(claim.as_ref(), &converted.problems);
             self.state().apply(Change::Claim(Arc::new(converted.view)));
         }
         claim
@@ -234,7 +246,7 @@ impl Context {
         if self.nodes.put(node.clone()) {
             self.report.seen(node.as_ref());
             let converted = convert::node(&node);
-            self.report.problems(&converted.problems);
+            self.report.problems_of(node.as_ref(), &converted.problems);
             self.state().apply(Change::Node(Arc::new(converted.view)));
         }
         node

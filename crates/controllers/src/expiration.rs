@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use karpenter_lifecycle::{Expiration, expiration};
 
 use crate::context::Context;
@@ -16,7 +17,12 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
     let seen = view(&ctx, &claim);
     match expiration(&seen, now) {
         Expiration::Never => Ok(Requeue::OnChange),
-        Expiration::At(at) => Ok(Requeue::After(at.duration_since(now).try_into().unwrap_or(Duration::ZERO))),
+        Expiration::NotBefore(at) => Ok(Requeue::After(until(at, now))),
+        Expiration::Soon(at) => {
+            ctx.state().mark_expiring(&name);
+            ctx.provision.notify_one();
+            Ok(Requeue::After(until(at, now)))
+        }
         Expiration::Due => {
             let pods = ctx.reschedulable_pods(&seen);
             delete_if_present(&ctx.claims_api(), claim.as_ref()).await?;
@@ -24,4 +30,8 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
             Ok(Requeue::OnChange)
         }
     }
+}
+
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    at.duration_since(now).try_into().unwrap_or(Duration::ZERO)
 }

@@ -42,7 +42,7 @@ pub async fn run(ctx: Arc<Context>) {
     }
 }
 
-async fn collect(ctx: &Context) -> Result<(), ReconcileError> {
+pub(crate) async fn collect(ctx: &Context) -> Result<(), ReconcileError> {
     let complete = [Source::Claims, Source::Nodes].into_iter().all(|source| ctx.state().is_listed(source));
     if !complete {
         return Ok(());

@@ -8,6 +8,7 @@
 pub mod batcher;
 pub mod buffers;
 pub mod claim_creation;
+pub mod concurrency;
 pub mod consistency;
 pub mod context;
 pub mod events;
@@ -29,12 +30,14 @@ pub mod overlays;
 mod patch;
 pub mod permissions;
 pub mod pod_events;
+pub mod pricing;
 pub mod provisioner;
 pub mod queue;
 pub mod registration_health;
 pub mod report;
 pub mod static_capacity;
 pub mod watches;
+mod workload_watches;
 
 use std::sync::Arc;
 
@@ -51,6 +54,7 @@ use crate::queue::{Backoff, Work};
 pub async fn run(ctx: Arc<Context>) {
     ClusterSeries::follow(&ctx);
     let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
+    let prices = karpenter_platform::calling_as("state.pricing", pricing::run(ctx.clone()));
     let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
     tokio::join!(
@@ -63,12 +67,13 @@ pub async fn run(ctx: Arc<Context>) {
         of_buffers(&ctx),
         provisioner,
         collector,
+        prices,
         events
     );
 }
 
 fn work<'a>(ctx: &'a Context, queue: &'a queue::Queue, controller: &'static str, backoff: Backoff) -> Work<'a> {
-    Work { queue, controller, backoff, workers: ctx.workers, report: &ctx.report }
+    Work { queue, controller, backoff, workers: concurrency::workers(controller, ctx.cores), report: &ctx.report }
 }
 
 async fn of_claims(ctx: &Arc<Context>) {
@@ -156,3 +161,6 @@ async fn of_static_pools(ctx: &Arc<Context>) {
         }),
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use karpenter_lifecycle::{Collector, EvictionKey, Insistence, Ring, SliceView};
 use karpenter_model::node::NodeView;
 use karpenter_platform::Instance;
+use karpenter_state::Prices;
 
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -26,6 +27,7 @@ pub struct Memory {
     slices: Mutex<BTreeMap<String, (String, SliceView)>>,
     /// When something last happened to pods, by node.
     pod_events: Mutex<BTreeMap<String, Timestamp>>,
+    prices: Mutex<Prices>,
 }
 
 /// A pod that was asked to leave.
@@ -122,6 +124,10 @@ impl Memory {
 
     pub(crate) fn rings(&self) -> MutexGuard<'_, BTreeMap<String, Ring>> {
         lock(&self.rings)
+    }
+
+    pub(crate) fn prices(&self) -> MutexGuard<'_, Prices> {
+        lock(&self.prices)
     }
 
     pub(crate) fn collector(&self) -> MutexGuard<'_, Collector> {

@@ -155,6 +155,9 @@ fn ask_pods(ctx: &Context, node: &NodeView, drain: &Drain) -> Requeue {
     if drain.waiting > 0 {
         ctx.report.draining(node, &DrainObstacle::Waiting(drain.waiting));
     }
+    if let Some((pod, since)) = &drain.held_by {
+        ctx.report.draining(node, &DrainObstacle::Protected { pod, since: *since });
+    }
     for key in &drain.evict {
         if ctx.memory.ask_to_leave(key, Insistence::Delete { deadline: drain.deadline }) {
             ctx.queues.evictions.add(crate::eviction::name_of(key));

@@ -1,5 +1,6 @@
 //! From pods that wait to NodeClaims.
 
+mod hints;
 mod outcome;
 
 use std::collections::BTreeMap;
@@ -9,9 +10,10 @@ use std::time::Duration;
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
 use karpenter_solver::buffers::is_virtual;
-use karpenter_solver::plan;
-use karpenter_state::{Intake, intake};
+use karpenter_solver::{Plan, Solver};
+use karpenter_state::{Intake, Refusals, World, intake};
 
+use self::hints::Hints;
 use crate::buffers;
 use crate::context::Context;
 
@@ -19,43 +21,33 @@ use crate::context::Context;
 const REARM: Duration = Duration::from_secs(10);
 /// How soon an incomplete state is looked at again.
 const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
-/// A pod that fits nowhere is tried again after this long although nothing has changed that we know of: offers of the
-/// cloud come and go without telling.
-const FORGET_REFUSAL: Duration = Duration::from_mins(1);
 
-/// Pods that no pass could place, with what the world looked like then. They are left out of passes until it changes.
-#[derive(Debug, Default)]
-struct Refusals(BTreeMap<PodId, Refused>);
-
-#[derive(Debug)]
-struct Refused {
-    uid: String,
-    world: u64,
-    at: tokio::time::Instant,
-    /// It stands for a buffer, so the state does not know it.
-    is_virtual: bool,
-}
-
-impl Refusals {
-    fn stands(&self, pod: &PodView, world: u64) -> bool {
-        self.0.get(&pod.id).is_some_and(|refused| {
-            refused.uid == pod.uid && refused.world == world && refused.at.elapsed() < FORGET_REFUSAL
-        })
-    }
+/// What is kept from pass to pass. All of it only saves work.
+struct Passes {
+    /// Tables of pods, nodes and types; what is the same object as in the last pass is not looked at again.
+    solver: Solver,
+    refusals: Refusals,
+    hints: Hints,
 }
 
 /// What a pass is about.
 struct Batch {
     pods: BTreeMap<PodId, Arc<PodView>>,
     /// What the world looked like when they were gathered.
-    world: u64,
+    world: World,
     /// Pods that wait but cannot be planned for.
     ignored: usize,
+    /// Pods that are known to find no place.
+    hopeless: usize,
 }
 
 /// Makes passes until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
-    let mut refusals = Refusals::default();
+    let mut passes = Passes {
+        solver: Solver::new(ctx.provider.label_rules()),
+        refusals: Refusals::default(),
+        hints: Hints::default(),
+    };
     loop {
         ctx.provision.gathered(ctx.batching, REARM).await;
         let unsynced = ctx.state().unsynced();
@@ -66,67 +58,98 @@ pub async fn run(ctx: Arc<Context>) {
             continue;
         }
         ctx.report.synced();
-        pass(&ctx, &mut refusals).await;
+        passes.pass(&ctx).await;
+        ctx.state().note_pass();
     }
 }
 
-async fn pass(ctx: &Context, refusals: &mut Refusals) {
-    let Batch { pods, world, ignored } = batch(ctx, refusals);
-    if pods.is_empty() {
-        return buffers::refresh(ctx, None).await;
-    }
-    let snapshot = snapshot(ctx, pods).await;
-    let started = tokio::time::Instant::now();
-    let running = ctx.report.planning(snapshot.pending.len());
-    let plan = plan(&snapshot, ctx.provider.label_rules(), &ctx.planning);
-    drop(running);
-    let unplaced = plan.unplaced.iter().filter(|unplaced| !is_virtual(&snapshot, &unplaced.pod)).count();
-    ctx.report.planned(started.elapsed(), ignored, unplaced);
-    refusals.0.retain(|id, refused| refused.world == world && (refused.is_virtual || snapshot_pod_is_pending(ctx, id)));
-    for unplaced in &plan.unplaced {
-        let uid = snapshot.pending.get(&unplaced.pod).map(|pod| pod.uid.clone()).unwrap_or_default();
-        let is_virtual = is_virtual(&snapshot, &unplaced.pod);
-        let refused = Refused { uid, world, at: tokio::time::Instant::now(), is_virtual };
-        refusals.0.insert(unplaced.pod.clone(), refused);
-    }
-    buffers::refresh(ctx, Some((&snapshot, &plan))).await;
-    outcome::carry_out(ctx, &snapshot, &plan).await;
-}
-
-fn snapshot_pod_is_pending(ctx: &Context, id: &PodId) -> bool {
-    ctx.state().pod(id).is_some_and(|pod| pod.is_provisionable())
-}
-
-/// Pods that wait and may be planned for, and pods of nodes that are going (SCH-11, SCH-14). Empty when everybody in it was
-/// refused before and nothing has changed since.
-fn batch(ctx: &Context, refusals: &Refusals) -> Batch {
-    let now = ctx.clock.now();
-    let state = ctx.state();
-    let world = state.world();
-    let mut waiting = state.pending_pods();
-    waiting.retain(|_, pod| !refusals.stands(pod, world));
-    let moving = state.moving_pods(now).into_iter().filter(|(_, pod)| !refusals.stands(pod, world));
-    let mut moving: Vec<_> = moving.collect();
-    // Pods that stand for buffers are ours, so nobody has to look whether they make sense (SCH-187).
-    let spare = ctx.buffers.virtual_pods().into_iter().filter(|pod| !refusals.stands(pod, world));
-    moving.extend(spare.map(|pod| (pod.id.clone(), state.planned(&pod))));
-    drop(state);
-    let mut ignored = 0;
-    waiting.retain(|_, pod| match intake(pod, ctx.provider.label_rules()) {
-        Intake::Plan => true,
-        Intake::Avoids => {
-            ignored += 1;
-            ctx.report.avoids_our_nodes(pod);
-            false
+impl Passes {
+    async fn pass(&mut self, ctx: &Context) {
+        let Batch { pods, world, ignored, hopeless } = self.batch(ctx);
+        ctx.report.left_out(ignored, hopeless);
+        if pods.is_empty() {
+            return buffers::refresh(ctx, None).await;
         }
-        Intake::Reject(why) => {
-            ignored += 1;
-            ctx.report.unplannable(pod, &why);
-            false
+        let snapshot = snapshot(ctx, pods).await;
+        if snapshot.pools.is_empty() {
+            // Existing nodes are the scheduler's business (SCH-22).
+            outcome::without_pools(ctx, &snapshot);
+            return;
         }
-    });
-    waiting.extend(moving);
-    Batch { pods: waiting, world, ignored }
+        let started = tokio::time::Instant::now();
+        let running = ctx.report.planning(snapshot.pending.len());
+        ctx.report.effective_zones(self.solver.effective_zones(&snapshot, &ctx.planning).values());
+        let plan = self.solver.plan(&snapshot, &ctx.planning);
+        drop(running);
+        ctx.report.planned(started.elapsed(), outcome::unschedulable(&snapshot, &plan) + hopeless);
+        self.remember(ctx, &snapshot, &plan, world);
+        buffers::refresh(ctx, Some((&snapshot, &plan))).await;
+        outcome::carry_out(ctx, &snapshot, &plan).await;
+    }
+
+    /// Whom the pass could not place is left out until something changes. Whoever only waits for a reservation is not: the next
+    /// pass may have it.
+    fn remember(&mut self, ctx: &Context, snapshot: &Snapshot, plan: &Plan, world: World) {
+        let now = ctx.clock.now();
+        {
+            let state = ctx.state();
+            // Pods that stand for buffers are not in the state.
+            let waits = |id: &PodId| state.pod(id).is_some_and(|pod| pod.is_provisionable());
+            self.refusals.retain(|id| is_virtual(snapshot, id) || waits(id));
+        }
+        for unplaced in plan.unplaced.iter().filter(|unplaced| !outcome::is_deferred(unplaced)) {
+            if let Some(pod) = snapshot.pending.get(&unplaced.pod) {
+                self.refusals.note(pod, world, now);
+            }
+        }
+    }
+
+    /// Pods that wait and may be planned for, and pods of nodes that are going (SCH-11, SCH-14). Empty when everybody in it was
+    /// refused before and nothing has changed since.
+    fn batch(&mut self, ctx: &Context) -> Batch {
+        let now = ctx.clock.now();
+        let state = ctx.state();
+        let world = state.world();
+        let mut waiting = state.pending_pods();
+        let moving = state.moving_pods(now);
+        // Pods that stand for buffers are ours, so nobody has to look whether they make sense (SCH-187).
+        let spare = ctx.buffers.virtual_pods().into_iter().map(|pod| (pod.id.clone(), state.planned(&pod)));
+        let spare: Vec<_> = spare.collect();
+        drop(state);
+        let (mut ignored, mut hopeless) = (0, 0);
+        waiting.retain(|_, pod| {
+            if self.refusals.stands(pod, world, now) {
+                hopeless += 1;
+                return false;
+            }
+            if !ctx.features.dynamic_resources && !pod.resource_claims.is_empty() {
+                // A node that is chosen without looking at devices may be the wrong one (SCH-27, SCH-191).
+                hopeless += 1;
+                ctx.report.unplannable(pod, "its resource claims are not looked at, see IGNORE_DRA_REQUESTS");
+                return false;
+            }
+            match intake(pod, ctx.provider.label_rules()) {
+                Intake::Plan => true,
+                Intake::Avoids => {
+                    ignored += 1;
+                    ctx.report.avoids_our_nodes(pod);
+                    false
+                }
+                Intake::Reject(why) => {
+                    ignored += 1;
+                    ctx.state().expectations.expect(&pod.id, None);
+                    ctx.report.unplannable(pod, &why);
+                    false
+                }
+            }
+        });
+        for (kind, pods) in self.hints.of(waiting.values(), ctx.planning.preferences, now) {
+            ctx.report.hinders_consolidation(kind, &pods);
+        }
+        waiting.extend(moving.into_iter().filter(|(_, pod)| !self.refusals.stands(pod, world, now)));
+        waiting.extend(spare.into_iter().filter(|(_, pod)| !self.refusals.stands(pod, world, now)));
+        Batch { pods: waiting, world, ignored, hopeless }
+    }
 }
 
 /// Nodes first: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10).
@@ -136,6 +159,7 @@ async fn snapshot(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Snap
     for pool in pools {
         match ctx.provider.instance_types(&pool).await {
             Ok(instance_types) => {
+                ctx.memory.prices().note(&pool.name, instance_types.clone());
                 let usage = ctx.state().usage(&pool.name);
                 offers.push(PoolOffer { pool, instance_types, usage });
             }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use crate::concurrency::retries_per_second;
 use crate::report::Report;
 use karpenter_platform::calling_as;
 
@@ -24,6 +25,8 @@ pub enum Requeue {
     After(Duration),
     /// What was tried did not work, but that is nobody's fault: again with growing pauses.
     Backoff,
+    /// Somebody else wrote first: again as soon as their write can have arrived.
+    Conflict,
 }
 
 pub type ReconcileError = Box<dyn std::error::Error + Send + Sync>;
@@ -60,6 +63,30 @@ struct Entries {
     order: BTreeSet<(Instant, String)>,
     running: BTreeSet<String>,
     failures: BTreeMap<String, u32>,
+    retries: Retries,
+}
+
+/// A token bucket that everybody who failed has to take from (LIF-132): with many failures at once a broken API or cloud is
+/// not asked more often than it can stand.
+#[derive(Debug, Default)]
+struct Retries {
+    /// When the last token that was given away is paid for.
+    paid: Option<Instant>,
+}
+
+/// So many retries may come at once, in seconds of their rate.
+const BURST_SECONDS: f64 = 10.0;
+
+impl Retries {
+    /// How long the next retry has to wait for its token.
+    fn wait(&mut self, per_second: f64, now: Instant) -> Duration {
+        let (burst, cost) = (Duration::from_secs_f64(BURST_SECONDS), Duration::from_secs_f64(1.0 / per_second));
+        // A full bucket is paid for up to ten seconds ago.
+        let full = now.checked_sub(burst).unwrap_or(now);
+        let paid = self.paid.map_or(full, |paid| paid.max(full)) + cost;
+        self.paid = Some(paid);
+        paid.saturating_duration_since(now)
+    }
 }
 
 impl Queue {
@@ -102,6 +129,20 @@ impl Queue {
         self.lock().due.len()
     }
 
+    /// Whoever is to be looked at now; nobody will be.
+    #[cfg(test)]
+    pub(crate) fn take_due(&self) -> Vec<String> {
+        let now = Instant::now();
+        let mut entries = self.lock();
+        let due: Vec<String> = entries.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        for name in &due {
+            if let Some(at) = entries.due.remove(name) {
+                entries.order.remove(&(at, name.clone()));
+            }
+        }
+        due
+    }
+
     /// The next name that is due, and since when it is; marks it as being worked on.
     async fn next(&self) -> (String, Instant) {
         loop {
@@ -130,16 +171,19 @@ impl Queue {
         }
     }
 
-    fn finish(&self, name: String, outcome: &Result<Requeue, ReconcileError>, backoff: Backoff) {
+    fn finish(&self, name: String, outcome: &Result<Requeue, ReconcileError>, backoff: Backoff, per_second: f64) {
         let mut entries = self.lock();
         entries.running.remove(&name);
+        let now = Instant::now();
         let again = match outcome {
             Ok(Requeue::After(pause)) => Some(*pause),
             Ok(Requeue::OnChange) => None,
-            Ok(Requeue::Backoff) | Err(_) => {
+            Ok(Requeue::Backoff | Requeue::Conflict) | Err(_) => {
                 let failures = entries.failures.entry(name.clone()).or_default();
                 *failures = failures.saturating_add(1);
-                Some(backoff.after(*failures))
+                let first = if matches!(outcome, Ok(Requeue::Conflict)) { CONFLICT_PAUSE } else { backoff.first };
+                let pause = Backoff { first, ..backoff }.after(*failures);
+                Some(pause.max(entries.retries.wait(per_second, now)))
             }
         };
         if matches!(outcome, Ok(Requeue::OnChange | Requeue::After(_))) {
@@ -147,7 +191,7 @@ impl Queue {
         }
         drop(entries);
         match again {
-            Some(pause) => self.add_at(name, Instant::now() + pause),
+            Some(pause) => self.add_at(name, now + pause),
             // What was added meanwhile waits for this notification.
             None => self.changed.notify_one(),
         }
@@ -180,6 +224,7 @@ where
 {
     let Work { queue, controller, backoff, workers, report } = work;
     report.controller_started(controller, workers);
+    let per_second = retries_per_second(controller, workers);
     let mut running = tokio::task::JoinSet::new();
     // Looked up only, so its order reaches nothing.
     let mut names: HashMap<tokio::task::Id, (String, Instant)> = HashMap::new();
@@ -196,18 +241,16 @@ where
                     }
                 };
                 let Some((name, started)) = names.remove(&id) else { continue };
-                let mut pauses = backoff;
                 let outcome = outcome.or_else(|error| {
                     // Somebody else wrote first: look at what they wrote, that is no failure. When the watch lags, the same
                     // happens again: growing pauses spare the server (LIF-132), and what the watch brings ends them.
                     if is_conflict(error.as_ref()) {
-                        pauses.first = CONFLICT_PAUSE;
-                        return Ok(Requeue::Backoff);
+                        return Ok(Requeue::Conflict);
                     }
                     Err(error)
                 });
                 report.reconciled(controller, &name, &outcome, started.elapsed());
-                queue.finish(name, &outcome, pauses);
+                queue.finish(name, &outcome, backoff, per_second);
                 report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
             }
             (name, due) = queue.next(), if running.len() < workers => {

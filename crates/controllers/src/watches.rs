@@ -46,6 +46,7 @@ pub async fn run(ctx: Arc<Context>) {
         follow(&ctx, Api::all(ctx.client.clone()), Namespaces(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Budgets(&ctx)),
         follow_slices(&ctx),
+        crate::workload_watches::run(&ctx),
         follow(&ctx, Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Volumes(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), StorageClasses(&ctx)),

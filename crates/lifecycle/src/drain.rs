@@ -1,7 +1,7 @@
 //! Which pods leave a node next (LIF-52 … LIF-57, LIF-61).
 
 use jiff::{SignedDuration, Timestamp};
-use karpenter_model::pod::{PodOwner, PodView};
+use karpenter_model::pod::{PodId, PodOwner, PodView};
 
 use crate::eviction::{EvictionKey, is_force_eligible};
 
@@ -17,7 +17,12 @@ pub struct Drain {
     pub deadline: Option<Timestamp>,
     /// When the answer may change although no pod does.
     pub again_at: Option<Timestamp>,
+    /// A pod that may not be moved and has held the node for long, with since when; nothing ends that by itself (Y12).
+    pub held_by: Option<(PodId, Timestamp)>,
 }
+
+/// A drain that lasts longer without a deadline is worth a word.
+const LONG_DRAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// `None` when nothing holds the node. `began` is absent without a claim: then nobody remembers when it began.
 pub fn drain(
@@ -30,7 +35,7 @@ pub fn drain(
     let ends = began.map(|began| began.saturating_add(MINIMUM_DRAIN).unwrap_or(Timestamp::MAX));
     if waiting.is_empty() {
         let ends = ends.filter(|ends| now < *ends)?;
-        return Some(Drain { evict: Vec::new(), waiting: 0, deadline, again_at: Some(ends) });
+        return Some(Drain { evict: Vec::new(), waiting: 0, deadline, again_at: Some(ends), held_by: None });
     }
     let (forced, rest): (Vec<&PodView>, Vec<&PodView>) =
         waiting.iter().partition(|pod| is_force_eligible(pod, deadline, now));
@@ -38,7 +43,11 @@ pub fn drain(
     let in_turn = rest.iter().copied().filter(|pod| Some(tier(pod)) == first && pod.is_evictable(now));
     let evict = forced.iter().copied().chain(in_turn).map(EvictionKey::of).collect();
     let again_at = waiting.iter().flat_map(|pod| turning_points(pod, deadline)).filter(|at| *at > now).min();
-    Some(Drain { evict, waiting: waiting.len(), deadline, again_at })
+    let long = began.filter(|began| deadline.is_none() && now.duration_since(*began) >= LONG_DRAIN);
+    let holds =
+        |pod: &&&PodView| pod.is_active() && pod.is_protected(now) && pod.protection.until(pod.started_at).is_none();
+    let held_by = long.and_then(|began| Some((waiting.iter().find(holds)?.id.clone(), began)));
+    Some(Drain { evict, waiting: waiting.len(), deadline, again_at, held_by })
 }
 
 /// Non-critical pods before critical ones, workloads before DaemonSets (LIF-55).

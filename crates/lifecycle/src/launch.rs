@@ -10,11 +10,13 @@ pub enum Launch {
     Done,
 }
 
-/// LIF-11, LIF-14.
+/// LIF-11, LIF-14. A claim that says launched and does not know its instance was written to by somebody else; the provider
+/// knows the instance and answers with the same one.
 pub fn launch(claim: &ClaimView) -> Launch {
     match (claim.has_finalizer, claim.launched.status) {
         (false, _) => Launch::AddFinalizerFirst,
         (true, Status::Unknown) => Launch::AskProvider,
+        (true, Status::True) if claim.provider_id.is_none() => Launch::AskProvider,
         (true, Status::True | Status::False) => Launch::Done,
     }
 }

@@ -195,6 +195,7 @@ impl BufferView {
         pod.phase = PodPhase::Unknown;
         pod.owner = PodOwner::Other;
         pod.daemon_set = None;
+        pod.daemon_set_uid = None;
         pod.controller = None;
         pod.node_name = None;
         pod.nominated_node_name = None;

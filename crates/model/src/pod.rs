@@ -84,6 +84,8 @@ pub struct PodView {
 pub struct PodClass {
     /// The DaemonSet that controls the pod.
     pub daemon_set: Option<String>,
+    /// Its UID, which tells it from a set of the same name that was deleted.
+    pub daemon_set_uid: Option<String>,
     /// Effective requests with `pods: 1` (SCH-60, SCH-62).
     pub requests: Resources,
     pub labels: BTreeMap<String, String>,
@@ -125,6 +127,7 @@ impl DerefMut for PodView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonView {
     pub id: PodId,
+    pub uid: Option<String>,
     /// What its pods look like, with requests filled from limits (SCH-71).
     pub template: PodView,
 }

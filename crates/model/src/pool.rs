@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(pools.map(|pool| pool.name), ["c", "d", "b", "a"]);
     }
 
-    /// API-53, API-58, SCH-22: static, deleted and unready pools take no part.
+    /// API-53, API-58, SCH-22, LIF-92: static, deleted and unready pools take no part.
     #[test]
     fn schedulable_pools() {
         let ready = pool("a", 0);

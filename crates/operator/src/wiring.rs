@@ -128,7 +128,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             longest: std_duration(settings.batch_max_duration),
         },
         planning: planning_options(settings),
-        workers: WORKERS,
+        cores: u32::try_from(settings.cpu_requests_millicores.saturating_add(999) / 1000).unwrap_or(1),
         observability: if settings.disable_cluster_state_observability {
             Observability::Off
         } else {
@@ -139,6 +139,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             node_overlays: settings.feature_gates.node_overlay,
             capacity_buffers: settings.feature_gates.capacity_buffer,
             dynamic_resources: !settings.ignore_dra_requests,
+            default_spread: convert::default_spread(&settings.scheduler.default_constraints, provider.label_rules()),
             ..Features::default()
         },
     };
@@ -151,10 +152,6 @@ fn identity() -> String {
     let unique = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     format!("{}_{}", host.trim(), unique.trim())
 }
-
-/// Reconciles are waits for the API server, not work: this many at once is the least any controller is specified to
-/// have (API-307).
-const WORKERS: usize = 100;
 
 fn planning_options(settings: &Settings) -> PlanningOptions {
     PlanningOptions {

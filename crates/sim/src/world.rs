@@ -303,7 +303,7 @@ impl World {
             cloud: self.cloud.clone(),
             fates: self.fates.clone(),
             overseer: self.overseer.clone(),
-            features: self.plan.features,
+            features: self.plan.features.clone(),
         };
         let started = if self.hosts.len() > 1 {
             tokio::spawn(process::among_others(makings, host.clone()))

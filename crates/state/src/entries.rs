@@ -12,22 +12,26 @@ use karpenter_model::pool::ClaimCounts;
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::ExistingNode;
 
-use crate::{ClusterState, usage};
+use crate::{ClusterState, refusals, usage};
 
 impl ClusterState {
     pub(crate) fn apply_node(&mut self, node: &Arc<NodeView>) {
         if self.nodes.get(&node.name) == Some(node) {
             return;
         }
-        self.world += 1;
+        self.changed_if(true);
         let old = self.nodes.insert(node.name.clone(), node.clone());
+        if old.as_ref().is_none_or(|old| old.is_initialized() != node.is_initialized()) {
+            self.stamp.touch();
+        }
         self.usage.index_node(old.as_deref(), Some(node));
         self.count([old.as_deref().map(usage::node_key), Some(usage::node_key(node))]);
     }
 
     pub(crate) fn remove_node(&mut self, name: &str) {
         let Some(old) = self.nodes.remove(name) else { return };
-        self.world += 1;
+        self.changed_if(true);
+        self.stamp.touch();
         self.nominations.remove(name);
         self.usage.index_node(Some(&old), None);
         self.count([Some(usage::node_key(&old)), None]);
@@ -37,8 +41,12 @@ impl ClusterState {
         if self.claims.get(&claim.name) == Some(claim) {
             return;
         }
-        self.world += 1;
         let old = self.claims.insert(claim.name.clone(), claim.clone());
+        self.world.all += 1;
+        self.world.room += u64::from(old.as_ref().is_none_or(|old| refusals::offers_other(old, claim)));
+        if old.as_ref().is_none_or(|old| old.deleting_since.is_some() != claim.deleting_since.is_some()) {
+            self.stamp.touch();
+        }
         self.usage.index_claim(old.as_deref(), Some(claim));
         self.count([old.and_then(|old| old.provider_id.clone()), claim.provider_id.clone()]);
     }
@@ -46,9 +54,11 @@ impl ClusterState {
     pub(crate) fn remove_claim(&mut self, name: &str) {
         self.nominations.remove(name);
         self.marked.remove(name);
+        self.expiring.remove(name);
         self.ledger.set_pending(name, false);
         let Some(old) = self.claims.remove(name) else { return };
-        self.world += 1;
+        self.changed_if(true);
+        self.stamp.touch();
         self.usage.index_claim(Some(&old), None);
         self.count([old.provider_id.clone(), None]);
     }
@@ -95,9 +105,9 @@ impl ClusterState {
                 entry.pods = self.pods_on(&node.name);
                 entry.volume_limits = self.volumes.limits(&node.name);
             }
-            entry.marked = self.is_marked(entry);
             let nominated = entry.claim.as_ref().map_or(entry.name(), |claim| claim.name.as_str());
             entry.nominated_until = self.nominations.get(nominated).copied();
+            entry.marked = self.is_marked(entry) || self.is_expiring(entry);
         }
         nodes.sort_by(|a, b| a.name().cmp(b.name()));
         nodes
@@ -132,9 +142,22 @@ impl ClusterState {
         let news = if going { self.marked.insert(claim.to_owned()) } else { self.marked.remove(claim) };
         let id = self.claims.get(claim).and_then(|claim| claim.provider_id.clone());
         if news {
-            self.world += 1;
+            self.changed_if(true);
+            self.stamp.touch();
             self.count([id, None]);
         }
+    }
+
+    /// The claim will soon have lived long enough: its pods are planned for elsewhere while they still run (Y18). It still
+    /// counts against the limits of its pool, so that these hold at every moment.
+    pub fn mark_expiring(&mut self, claim: &str) {
+        if self.expiring.insert(claim.to_owned()) {
+            self.changed_if(true);
+        }
+    }
+
+    fn is_expiring(&self, entry: &ExistingNode) -> bool {
+        entry.claim.as_ref().is_some_and(|claim| self.expiring.contains(&claim.name))
     }
 
     fn is_marked(&self, entry: &ExistingNode) -> bool {
@@ -144,7 +167,7 @@ impl ClusterState {
     /// Pods that have to find another node because theirs is going (SCH-14).
     pub fn moving_pods(&self, now: Timestamp) -> BTreeMap<PodId, Arc<PodView>> {
         let entries = self.usage.keys().filter_map(|key| self.entry(key));
-        let going = entries.filter(|entry| entry.is_going() || self.is_marked(entry));
+        let going = entries.filter(|entry| entry.is_going() || self.is_marked(entry) || self.is_expiring(entry));
         let pods = going.filter_map(|entry| entry.node).flat_map(|node| self.pods_on(&node.name));
         let moves = |pod: &Arc<PodView>| {
             pod.is_reschedulable() && pod.is_disruptable(now) && !pdb::is_fully_blocked(pod, self.pdbs.values(), now)

@@ -15,21 +15,27 @@ use karpenter_model::pool::{self, PoolView};
 use karpenter_model::volumes::UnsupportedVolumes;
 
 mod by_name;
+mod costs;
 mod default_spread;
 mod entries;
 mod expectations;
 mod intake;
 mod ledger;
+mod refusals;
+mod stamp;
 mod usage;
 mod volumes;
 use by_name::ByAge;
 pub use by_name::ByName;
+pub use costs::Prices;
 pub use default_spread::{DefaultConstraints, WorkloadChange, Workloads};
 pub use expectations::Expectations;
 pub use intake::{Intake, intake};
+pub use refusals::{Refusals, World};
 pub use volumes::{VolumeChange, VolumeError, Volumes};
 
 use self::ledger::Ledger;
+use self::stamp::Stamp;
 use self::usage::Usage;
 
 /// The kinds whose first complete list has to be in before anything is decided.
@@ -122,9 +128,14 @@ pub struct ClusterState {
     usage: Usage,
     /// Claims that a disruption command has chosen, by name.
     marked: BTreeSet<String>,
+    /// Claims that will soon have lived long enough, by name.
+    expiring: BTreeSet<String>,
     /// Virtual pods of capacity buffers, by node.
     buffer_pods: BTreeMap<String, u32>,
-    world: u64,
+    world: World,
+    stamp: Stamp,
+    /// A pass for pending pods has been made since the start.
+    planned: bool,
 }
 
 /// Why nothing may be decided yet (SCH-241).
@@ -149,32 +160,47 @@ impl ClusterState {
             Change::ClaimGone(name) => self.remove_claim(&name),
             Change::Pool(pool) => {
                 let before = self.pools.insert(pool.name.clone(), pool.clone());
-                self.world += u64::from(before != Some(pool));
+                if before.as_ref() != Some(&pool) {
+                    self.stamp.touch();
+                }
+                self.changed_if(before != Some(pool));
             }
-            Change::PoolGone(name) => self.world += u64::from(self.pools.remove(&name).is_some()),
+            Change::PoolGone(name) => {
+                let gone = self.pools.remove(&name).is_some();
+                self.changed_if(gone);
+            }
             Change::Daemon(daemon) => {
                 let before = self.daemons.insert(daemon.id.clone(), daemon.clone());
-                self.world += u64::from(before != Some(daemon));
+                self.changed_if(before != Some(daemon));
             }
-            Change::DaemonGone(id) => self.world += u64::from(self.daemons.remove(&id).is_some()),
+            Change::DaemonGone(id) => {
+                let gone = self.daemons.remove(&id).is_some();
+                self.changed_if(gone);
+            }
             Change::Namespace(name, labels) => {
                 let before = self.namespaces.insert(name, labels.clone());
-                self.world += u64::from(before != Some(labels));
+                self.changed_if(before != Some(labels));
             }
-            Change::NamespaceGone(name) => self.world += u64::from(self.namespaces.remove(&name).is_some()),
+            Change::NamespaceGone(name) => {
+                let gone = self.namespaces.remove(&name).is_some();
+                self.changed_if(gone);
+            }
             Change::Pdb(budget) => {
                 let before = self.pdbs.insert(budget.id.clone(), budget.clone());
-                self.world += u64::from(before != Some(budget));
+                self.changed_if(before != Some(budget));
             }
-            Change::PdbGone(id) => self.world += u64::from(self.pdbs.remove(&id).is_some()),
+            Change::PdbGone(id) => {
+                let gone = self.pdbs.remove(&id).is_some();
+                self.changed_if(gone);
+            }
             Change::Volume(change) => self.apply_volume(change),
             Change::Workload(change) => {
-                self.world += 1;
+                self.changed_if(true);
                 self.workloads.apply(change);
             }
             Change::Complete(source) => {
                 self.listed.insert(source);
-                self.world += 1;
+                self.changed_if(true);
             }
             Change::Listed(source, known) => self.apply_list(source, &known),
         }
@@ -186,7 +212,14 @@ impl ClusterState {
             Some(known) if known.uid != pod.uid => self.expectations.expect(&pod.id, None),
             _ => {}
         }
-        self.remove_pod(&pod.id);
+        let old = self.take_pod(&pod.id);
+        if old.as_ref().is_some_and(|old| refusals::frees(old, pod)) {
+            self.world.room += 1;
+        }
+        let bound = |pod: &PodView| pod.node_name.clone().filter(|_| !pod.is_terminal());
+        if old.as_deref().and_then(bound) != bound(pod) {
+            self.stamp.touch();
+        }
         for claim in volumes::claims(pod) {
             self.pods_by_claim.entry(claim).or_default().insert(pod.id.clone());
         }
@@ -210,12 +243,19 @@ impl ClusterState {
             let bound = self.bound.entry(node.clone()).or_default();
             bound.remove(&pod.id);
             bound.insert(ByName(view));
-            self.world += 1;
+            self.world.all += 1;
         }
     }
 
     fn remove_pod(&mut self, id: &PodId) {
-        let Some(ByName(pod)) = self.pods.take(id) else { return };
+        if self.take_pod(id).is_some_and(|pod| pod.node_name.is_some()) {
+            self.world.room += 1;
+            self.stamp.touch();
+        }
+    }
+
+    fn take_pod(&mut self, id: &PodId) -> Option<Arc<PodView>> {
+        let ByName(pod) = self.pods.take(id)?;
         self.resolved.remove(id);
         self.waiting.remove(id);
         self.forget_daemon_pod(&pod);
@@ -227,14 +267,22 @@ impl ClusterState {
                 }
             }
         }
-        let Some(node) = pod.node_name.as_ref() else { return };
-        self.world += 1;
-        if let Some(bound) = self.bound.get_mut(node) {
-            bound.remove(id);
-            if bound.is_empty() {
-                self.bound.remove(node);
+        if let Some(node) = &pod.node_name {
+            self.world.all += 1;
+            if let Some(bound) = self.bound.get_mut(node) {
+                bound.remove(id);
+                if bound.is_empty() {
+                    self.bound.remove(node);
+                }
             }
         }
+        Some(pod)
+    }
+
+    /// Something changed that any pod may depend on.
+    fn changed_if(&mut self, changed: bool) {
+        self.world.all += u64::from(changed);
+        self.world.room += u64::from(changed);
     }
 
     fn forget_daemon_pod(&mut self, pod: &Arc<PodView>) {
@@ -248,7 +296,7 @@ impl ClusterState {
     }
 
     fn apply_volume(&mut self, change: VolumeChange) {
-        self.world += 1;
+        self.changed_if(true);
         for claim in self.volumes.apply(change) {
             let pods: Vec<PodId> = self.pods_by_claim.get(&claim).into_iter().flatten().cloned().collect();
             for pod in pods.iter().filter_map(|id| self.pods.get(id).map(|pod| pod.0.clone())).collect::<Vec<_>>() {
@@ -323,7 +371,7 @@ impl ClusterState {
             }
         }
         self.listed.insert(source);
-        self.world += 1;
+        self.changed_if(true);
     }
 
     /// `None` when the picture is complete enough to decide on.
@@ -363,7 +411,7 @@ impl ClusterState {
     }
 
     /// Grows whenever something changes that could give a pod a place, or take it.
-    pub fn world(&self) -> u64 {
+    pub fn world(&self) -> World {
         self.world
     }
 
@@ -385,7 +433,12 @@ impl ClusterState {
     }
 
     fn representative(&self, daemon: &DaemonView) -> Arc<PodView> {
-        let Some(ByAge(newest)) = self.of_daemons.get(&daemon.id).and_then(BTreeSet::last) else {
+        let pods = self.of_daemons.get(&daemon.id).into_iter().flatten();
+        // Of this very set, not of one that had its name before (Y33).
+        let own = |ByAge(pod): &&ByAge| {
+            pod.daemon_set_uid.as_ref().zip(daemon.uid.as_ref()).is_none_or(|(pod, set)| pod == set)
+        };
+        let Some(ByAge(newest)) = pods.rev().find(own) else {
             return Arc::new(daemon.template.clone());
         };
         let mut pod = PodView::clone(newest);
@@ -419,6 +472,28 @@ impl ClusterState {
 
     pub fn buffer_pods(&self, node: &str) -> u32 {
         self.buffer_pods.get(node).copied().unwrap_or_default()
+    }
+
+    /// A pass for pending pods has been made: whoever is expected on a node is known again.
+    pub fn note_pass(&mut self) {
+        self.planned = true;
+    }
+
+    /// Whether a node without pods may be called empty. After a start nobody knows which nodes were made for pods that are
+    /// about to come, until the first pass has looked (Y14).
+    pub fn knows_who_is_expected(&self) -> bool {
+        self.planned
+    }
+
+    /// When something last changed that matters for consolidation, or was last looked at for no reason (SCH-243).
+    pub fn consolidation_stamp(&mut self, now: Timestamp) -> Timestamp {
+        self.stamp.read(now)
+    }
+
+    /// Prices or sizes were published anew, which is a reason to look at every node again (SCH-243).
+    pub fn note_overlays_published(&mut self) {
+        self.stamp.touch();
+        self.changed_if(true);
     }
 
     /// A claim, or a node that has none, is expected to receive pods until then (SCH-24); a later nomination replaces an

@@ -136,11 +136,53 @@ fn nominations_last_until_replaced() {
     assert_eq!(state.nodes()[0].nominated_until, Some(until));
 }
 
+/// LIF-113, LC-117: what a starting node of ours sheds by itself keeps nobody off; on other nodes everything does.
+#[test]
+fn taints_of_starting_nodes_are_hidden() {
+    let taints = vec![
+        Taint::new("node.kubernetes.io/not-ready", "", Effect::NoSchedule),
+        Taint::new("readiness.k8s.io/network", "", Effect::NoSchedule),
+        Taint::new("boot", "", Effect::NoExecute),
+        Taint::new("dedicated", "", Effect::NoSchedule),
+    ];
+    let startup_taints = vec![Taint::new("boot", "", Effect::NoExecute)];
+    let owner = ClaimView { startup_taints, ..claim("c", Some("id")) };
+    let mut starting = NodeView { taints, ..node("n", "id") };
+    starting.labels.insert(labels::REGISTERED.into(), "true".into());
+    let count = |changes: Vec<Change>| state(changes).nodes()[0].taints().len();
+    assert_eq!(count(vec![Change::Node(Arc::new(starting.clone()))]), 4, "not ours");
+    let owner = Change::Claim(Arc::new(owner));
+    assert_eq!(count(vec![owner.clone(), Change::Node(Arc::new(starting.clone()))]), 1);
+    starting.labels.insert(labels::INITIALIZED.into(), "true".into());
+    assert_eq!(count(vec![owner, Change::Node(Arc::new(starting))]), 4, "it has started");
+}
+
+/// LIF-118, LC-122, Y33: a set that was made anew under its name is not spoken for by pods of the old one.
+#[test]
+fn a_new_daemon_set_has_its_own_pods() {
+    let daemon =
+        |uid: &str| DaemonView { id: pod("agent", None).id, uid: Some(uid.into()), template: pod("agent", None) };
+    let of = |name: &str, uid: &str, second| {
+        let created_at = Timestamp::from_second(second).unwrap();
+        let one = PodView { created_at, ..pod(name, Some("n")) };
+        let one = one.but(|pod| (pod.daemon_set, pod.daemon_set_uid) = (Some("agent".into()), Some(uid.into())));
+        Change::Pod(Arc::new(one))
+    };
+    let speaks = |state: &ClusterState| state.daemons()[0].id.name.clone();
+    let mut state =
+        state([Change::Daemon(Arc::new(daemon("old"))), of("old-1", "old", 10), of("other", "another", 99)]);
+    assert_eq!(speaks(&state), "old-1");
+    state.apply(Change::Daemon(Arc::new(daemon("new"))));
+    assert_eq!(speaks(&state), "agent", "its template");
+    state.apply(of("new-1", "new", 5));
+    assert_eq!(speaks(&state), "new-1", "older than those of the old set");
+}
+
 /// SCH-71, SCH-238, SC-123, SC-125, SC-357: the newest live pod speaks for its DaemonSet, with the template's affinity.
 #[test]
 fn a_live_pod_speaks_for_its_daemon_set() {
     let pinned = |value: &str| vec![Requirements::from_iter([Requirement::any_of("node", [value])])];
-    let daemon = |name: &str| DaemonView { id: pod(name, None).id, template: pod(name, None) };
+    let daemon = |name: &str| DaemonView { id: pod(name, None).id, uid: None, template: pod(name, None) };
     let mut agent = daemon("agent");
     agent.template.scheduling.required_terms = pinned("template");
     agent.template.requests = cpu(4);

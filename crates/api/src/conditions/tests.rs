@@ -31,7 +31,7 @@ fn text(object: &impl Conditioned) -> String {
     object.conditions().iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// API-116, API-117, API-120, API-121, API-350: root first, all at creation time, then the root says what it waits for.
+/// API-116, API-117, API-120, API-121, API-350, LIF-6: root first, all at creation time, then the root says what it waits for.
 #[test]
 fn missing_conditions_are_added_as_unknown() {
     let mut claim = claim();
@@ -47,7 +47,7 @@ fn missing_conditions_are_added_as_unknown() {
     assert_eq!(claim, before, "completing twice changes nothing");
 }
 
-/// API-117, API-118, API-120, API-121, API-122: the way of a claim to Ready.
+/// API-117, API-118, API-120, API-121, API-122, LIF-5: the way of a claim to Ready.
 #[test]
 fn a_claim_becomes_ready() {
     let mut claim = claim();
@@ -71,7 +71,7 @@ fn a_claim_becomes_ready() {
     "#);
 }
 
-/// API-121, AWS-18: False wins over Unknown, but only while it speaks about the current generation.
+/// API-121, AWS-18, LIF-8: False wins over Unknown, but only while it speaks about the current generation.
 #[test]
 fn root_follows_its_dependents() {
     let mut pool = NodePool::default();
@@ -101,7 +101,7 @@ fn root_follows_its_dependents() {
     "#);
 }
 
-/// API-80, API-117: setting the same status again moves the generation and keeps the time.
+/// API-80, API-117, LIF-7, LIF-14, LC-8: setting the same status again moves the generation and keeps the time.
 #[test]
 fn generation_follows_the_object() {
     let mut claim = claim();
@@ -112,7 +112,7 @@ fn generation_follows_the_object() {
     assert_eq!((launched.observed_generation, launched.last_transition_time.0), (Some(7), at(1)));
 }
 
-/// API-117, API-119: other conditions start now; a deleting object drags every generation along.
+/// API-117, API-119, LIF-7, LIF-9: other conditions start now; a deleting object drags every generation along.
 #[test]
 fn deletion_bumps_every_generation() {
     let mut claim = claim();

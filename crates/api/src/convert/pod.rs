@@ -26,7 +26,8 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let class = PodClass {
-        daemon_set: daemon_set(owners),
+        daemon_set: daemon_set(owners).map(|owner| owner.name.clone()),
+        daemon_set_uid: daemon_set(owners).map(|owner| owner.uid.clone()).filter(|uid| !uid.is_empty()),
         requests,
         labels: pod.metadata.labels.clone().unwrap_or_default(),
         scheduling,
@@ -136,11 +137,11 @@ fn controller(owners: &[OwnerReference]) -> Option<Controller> {
     })
 }
 
-fn daemon_set(owners: &[OwnerReference]) -> Option<String> {
+fn daemon_set(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     let controls = |owner: &&OwnerReference| {
         owner.controller == Some(true) && owner.api_version == "apps/v1" && owner.kind == "DaemonSet"
     };
-    owners.iter().find(controls).map(|owner| owner.name.clone())
+    owners.iter().find(controls)
 }
 
 /// A DaemonSet by the pod it would create; requests that are missing come from limits (SCH-71).
@@ -166,7 +167,7 @@ pub fn daemon_set_view(daemon: &DaemonSet, rules: &LabelRules) -> Converted<Daem
         problem.field = format!("spec.template.{}", problem.field);
     }
     let view = PodView { owner: PodOwner::DaemonSet, ..view };
-    Converted { view: DaemonView { id: view.id.clone(), template: view }, problems }
+    Converted { view: DaemonView { id: view.id.clone(), uid: daemon.metadata.uid.clone(), template: view }, problems }
 }
 
 /// SCH-12, SCH-14: any owner reference counts, not just the controlling one.

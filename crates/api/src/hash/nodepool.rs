@@ -133,7 +133,7 @@ mod tests {
         template
     }
 
-    /// API-225, API-216, API-217, API-222, API-223, API-226, V15-5: the published vectors.
+    /// API-225, API-216, API-217, API-222, API-223, API-226, V15-5, LIF-96, Y21: the published vectors.
     #[test]
     fn published_vectors() {
         let ec2 = |group: &str| json!({ "group": group, "kind": "EC2NodeClass", "name": "default" });
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(hash_of(&base(json!({}))).unwrap().version, "v3");
     }
 
-    /// API-213, API-214, API-215: what does not matter.
+    /// API-213, API-214, API-215, LC-95: what does not matter.
     #[test]
     fn equal_meaning_gives_equal_hash() {
         let taint = |key: &str| json!({ "key": key, "effect": "NoSchedule" });
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// API-213, API-223: what does.
+    /// API-213, API-223, LC-95: what does.
     #[test]
     fn different_meaning_gives_different_hash() {
         let taint = json!([{ "key": "a", "effect": "NoSchedule" }]);

@@ -24,7 +24,7 @@ fn requirement_errors(requirement: Value) -> Vec<String> {
     errors.iter().map(|error| error.replace("spec.requirements[0].", "")).collect()
 }
 
-/// API-64, API-132, API-133, API-134
+/// API-64, API-132, API-133, API-134, LIF-91
 #[test]
 fn template_labels() {
     for (key, value, want) in [
@@ -50,7 +50,7 @@ fn template_labels() {
     }
 }
 
-/// API-15, API-65, API-317: keys, values, effects, and duplicates over both lists.
+/// API-15, API-65, API-317, LIF-91, LC-94: keys, values, effects, and duplicates over both lists.
 #[test]
 fn taints_of_both_lists() {
     let taint = |key: &str, value: &str, effect: &str| json!({ "key": key, "value": value, "effect": effect });
@@ -88,7 +88,7 @@ fn taints_of_both_lists() {
     }
 }
 
-/// API-17, API-66, API-67, API-132, API-137, AC-22, AWS-22, AWS-23, AWS-24: one requirement at a time.
+/// API-17, API-66, API-67, API-132, API-137, AC-22, AWS-22, AWS-23, AWS-24, LIF-91: one requirement at a time.
 #[test]
 fn requirements_of_a_pool() {
     let many = |count: usize| (0..count).map(|i| format!("v{i}")).collect::<Vec<_>>();
@@ -175,7 +175,7 @@ fn requirements_of_a_pool() {
     }
 }
 
-/// API-67: unknown values among known ones are said but do no harm. API-347: so is a budget that can never limit.
+/// API-67, LIF-91, LC-94: unknown values among known ones are said but do no harm. API-347: so is a budget that can never limit.
 #[test]
 fn oddities_are_warnings() {
     let mut spec = pool_with(

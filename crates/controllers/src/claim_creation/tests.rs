@@ -33,10 +33,20 @@ fn order(pool: PoolView, requirements: impl IntoIterator<Item = Requirement>) ->
         requirements: requirements.into_iter().collect(),
         requests: Resources::new().with("cpu", Quantity::units(1)),
         min_values_relaxed: false,
+        drivers: Vec::new(),
     }
 }
 
-/// SCH-219, SCH-223, SC-328, SC-329, SC-330, SC-332, SC-338, LIF-4.
+/// SCH-215, SC-339: the drivers that pods of this node need, and no other's.
+#[test]
+fn drivers_are_named() {
+    let key = "karpenter.sh/requested-dra-drivers";
+    let with = ClaimOrder { drivers: vec!["a.example.com".into(), "b.example.com".into()], ..order(pool(), []) };
+    assert_eq!(node_claim(&with, &rules(), None).annotations()[key], "a.example.com,b.example.com");
+    assert!(!node_claim(&order(pool(), []), &rules(), None).annotations().contains_key(key));
+}
+
+/// SCH-219, SCH-223, SC-328, SC-329, SC-330, SC-332, SC-338, LIF-4, API-72, API-230.
 #[test]
 fn a_claim_knows_where_it_comes_from() {
     let relaxed = ClaimOrder { min_values_relaxed: true, ..order(pool(), []) };
@@ -55,7 +65,7 @@ fn a_claim_knows_where_it_comes_from() {
     assert_eq!((&*class.group, &*class.kind, &*class.name), ("example.com", "ExampleClass", "default"));
 }
 
-/// SCH-220, SC-323, SC-325, SC-326, SC-14: one label per custom requirement, none for what the provider resolves.
+/// SCH-220, SC-323, SC-325, SC-326, SC-14, API-75: one label per custom requirement, none for what the provider resolves.
 #[test]
 fn requirements_become_labels() {
     let wanted = [
@@ -79,7 +89,7 @@ fn requirements_become_labels() {
     assert_eq!(got[labels::NODEPOOL], "blue");
 }
 
-/// SCH-221, SCH-225, LC-107: what only a pass pretends is not asked for; a static pool asks for its template.
+/// SCH-221, SCH-225, LC-107, API-74: what only a pass pretends is not asked for; a static pool asks for its template.
 #[test]
 fn requirements_are_rendered() {
     let wanted = [
@@ -115,7 +125,7 @@ fn grace_periods_have_a_default() {
     }
 }
 
-/// SCH-218, SC-334: usage above the limit is refused, at the limit it is not.
+/// SCH-218, SC-334, API-51: usage above the limit is refused, at the limit it is not.
 #[test]
 fn limits_are_checked_once_more() {
     let cpu = |units| Resources::new().with("cpu", Quantity::units(units));

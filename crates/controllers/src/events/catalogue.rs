@@ -195,9 +195,13 @@ pub enum DrainObstacle<'a> {
     Waiting(usize),
     Budget(&'a PodId),
     SeveralBudgets(&'a PodId),
+    /// It may not be moved, has been in the way since then, and nothing ends that by itself.
+    Protected {
+        pod: &'a PodId,
+        since: Timestamp,
+    },
 }
 
-/// That pods are waiting is no reason not to say for which of them, and why (Y32).
 pub fn failed_draining(node: &Subject, obstacle: &DrainObstacle<'_>) -> Event {
     let (cause, obstacle) = match obstacle {
         DrainObstacle::Waiting(pods) => ("waiting", format!("{pods} pods are waiting to be evicted")),
@@ -205,7 +209,16 @@ pub fn failed_draining(node: &Subject, obstacle: &DrainObstacle<'_>) -> Event {
         DrainObstacle::SeveralBudgets(pod) => {
             ("budgets", format!("eviction does not support multiple PDBs (Pod={pod})"))
         }
+        DrainObstacle::Protected { pod, since } => (
+            "protected",
+            format!(
+                "pod has held the node since {} with karpenter.sh/do-not-disrupt, and the NodeClaim has no \
+                 terminationGracePeriod; remove the annotation or the pod (Pod={pod})",
+                time(*since)
+            ),
+        ),
     };
+    // One cause does not silence another, nor one node the next of its name (Y32).
     warning(node, "FailedDraining", format!("Failed to drain node, {obstacle}"), &[&node.uid, cause])
 }
 
@@ -245,6 +258,12 @@ pub fn insufficient_capacity(claim: &Subject, error: &str) -> Event {
 pub fn pod_without_capacity(pod: &Subject, claim: &str, error: &str) -> Event {
     let message = shortened(&format!("NodeClaim {claim} nominated for this pod failed to launch: {error}"));
     warning(pod, "InsufficientCapacityError", message, &[&pod.uid]).within(Budget::PodsWithoutCapacity)
+}
+
+/// Something in the object says nothing that we understand; the rest of it counts.
+pub fn invalid_field(object: &Subject, field: &str, problem: &str) -> Event {
+    let message = shortened(&format!("Ignored {field}, correct it: {problem}"));
+    warning(object, "InvalidField", message.clone(), &[&object.uid, &message]).every(SignedDuration::from_mins(15))
 }
 
 pub fn unregistered_taint_missing(claim: &Subject) -> Event {

@@ -43,7 +43,11 @@ impl Collector for ClusterSeries {
             }
         }
         ctx.report.pods().collect(&by_name, now, into);
+        let costs = ctx.state().costs(&ctx.memory.prices());
         for pool in &pools {
+            // A pool without nodes costs nothing, which is said too.
+            let cost = costs.get(&pool.name).copied().unwrap_or_default();
+            into.add(metrics.all.nodepools_cost.family(), &[&pool.name], cost);
             let status = ctx.pools.get(&pool.name).map(|pool| status_resources(&pool)).unwrap_or_default();
             pool_series(&metrics.all, &pool.name, &pool.limits, &status, into);
         }

@@ -1,13 +1,34 @@
 //! What a plan leads to: claims, nominations and events (SCH-24 … SCH-26, SCH-217).
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::snapshot::Snapshot;
-use karpenter_solver::buffers::real_pods_only;
+use karpenter_solver::buffers::{is_virtual, real_pods_only};
 use karpenter_solver::{Placement, Plan, PlannedClaim, Refusal, Unplaced};
 use kube::ResourceExt as _;
 
 use crate::claim_creation::{ClaimOrder, create_claim};
 use crate::context::Context;
+
+/// Pods that found no place, but for those that are tried again by themselves (SCH-26).
+pub(super) fn unschedulable(snapshot: &Snapshot, plan: &Plan) -> usize {
+    let unplaced = plan.unplaced.iter().filter(|unplaced| !is_virtual(snapshot, &unplaced.pod));
+    unplaced.filter(|unplaced| !is_deferred(unplaced)).count()
+}
+
+/// A pod that only waits for reserved capacity is tried again by itself (SCH-26).
+pub(super) fn is_deferred(unplaced: &Unplaced) -> bool {
+    !unplaced.reasons.is_empty() && unplaced.reasons.iter().all(|refused| refused.why == Refusal::Reserved)
+}
+
+/// There is no pool that could be used: everybody has heard the verdict (SCH-22).
+pub(super) fn without_pools(ctx: &Context, snapshot: &Snapshot) {
+    for pod in snapshot.pending.values().filter(|pod| pod.buffer.is_none()) {
+        ctx.state().expectations.expect(&pod.id, None);
+        ctx.report.unplannable(pod, "no nodepool is ready to be used");
+    }
+}
 
 /// Pods that stand for buffers get their nodes; nobody is told about them (SCH-187, Q20).
 pub(super) async fn carry_out(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
@@ -22,6 +43,7 @@ pub(super) async fn carry_out(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
     for unplaced in &plan.unplaced {
         note_unplaced(ctx, snapshot, unplaced);
     }
+    note_useless_pools(ctx, plan);
     let creating = plan.claims.iter().map(|planned| create(ctx, snapshot, planned));
     futures::future::join_all(creating).await;
 }
@@ -60,12 +82,50 @@ fn nominate(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
 fn note_unplaced(ctx: &Context, snapshot: &Snapshot, unplaced: &Unplaced) {
     ctx.state().expectations.expect(&unplaced.pod, None);
     let Some(pod) = snapshot.pending.get(&unplaced.pod) else { return };
-    // A pod that only waits for reserved capacity is tried again by itself (SCH-26).
-    let deferred =
-        !unplaced.reasons.is_empty() && unplaced.reasons.iter().all(|refused| refused.why == Refusal::Reserved);
-    if deferred {
+    if is_deferred(unplaced) {
         ctx.report.waits_for_reservation(pod);
     } else {
         ctx.report.unplaced(pod, unplaced);
+    }
+}
+
+/// Pools that could serve nobody, whatever the pod (SCH-86). A pool whose types could not be listed is not among them: that
+/// is nobody's mistake (Q31).
+fn note_useless_pools(ctx: &Context, plan: &Plan) {
+    let refusals = plan.unplaced.iter().flat_map(|unplaced| &unplaced.reasons);
+    let useless: BTreeSet<&str> = refusals
+        .filter(|refused| refused.why == Refusal::NoInstanceType)
+        .map(|refused| refused.pool.as_str())
+        .collect();
+    for name in useless {
+        let pool = ctx.state().pool(name).cloned();
+        if let Some(pool) = pool {
+            ctx.report.useless_pool(&pool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::pod::PodId;
+    use karpenter_solver::RefusedBy;
+
+    use super::*;
+
+    /// SCH-26, V15-84: only who waits for nothing but a reservation is tried again by itself, and not counted.
+    #[test]
+    fn who_waits_for_a_reservation_is_not_hopeless() {
+        let unplaced = |reasons: &[Refusal]| Unplaced {
+            pod: PodId { namespace: "default".into(), name: "a".into() },
+            reasons: reasons.iter().map(|why| RefusedBy { pool: "blue".into(), why: why.clone() }).collect(),
+        };
+        for (reasons, want) in [
+            (vec![Refusal::Reserved], true),
+            (vec![Refusal::Reserved, Refusal::Reserved], true),
+            (vec![Refusal::Reserved, Refusal::Limit], false),
+            (vec![], false),
+        ] {
+            assert_eq!(is_deferred(&unplaced(&reasons)), want, "{reasons:?}");
+        }
     }
 }

@@ -104,3 +104,43 @@ async fn no_more_workers_than_allowed() {
     .await;
     assert_eq!(seen.iter().map(|(second, _)| *second).collect::<Vec<_>>(), [0, 0, 5]);
 }
+
+/// LIF-132: what fails is tried again no faster than the bucket of its controller allows; timed looks cost nothing.
+#[tokio::test(start_paused = true)]
+async fn retries_share_a_budget() {
+    let queue = Arc::new(Queue::default());
+    for number in 0..300 {
+        queue.add(format!("n{number:03}"));
+    }
+    let seen = observe(queue, 8, |call, _| async move {
+        // Everybody fails once, then all is well.
+        if call < 300 { Err("no".into()) } else { Ok(Requeue::OnChange) }
+    })
+    .await;
+    let by = |second: u64| seen.iter().filter(|(at, _)| *at <= second).count() - 300;
+    assert!(by(0) == 0 && (100..=130).contains(&by(1)), "a burst of a hundred: {}", by(1));
+    assert!((150..=180).contains(&by(6)), "then ten a second: {}", by(6));
+
+    let queue = Arc::new(Queue::default());
+    for number in 0..300 {
+        queue.add(format!("n{number:03}"));
+    }
+    let seen = observe(queue, 3, |_, _| async { Ok(Requeue::After(Duration::from_secs(1))) }).await;
+    assert!(seen.len() >= 900, "{}", seen.len());
+}
+
+/// LIF-132, API-124: a conflict is no failure: it is looked at again soon, and again, as long as there are tokens.
+#[tokio::test(start_paused = true)]
+async fn conflicts_are_tried_again_soon() {
+    let queue = Arc::new(Queue::default());
+    queue.add("a");
+    let seen = observe(queue, 60, |call, _| async move {
+        if call < 5 {
+            let status = kube::core::Status::failure("somebody else", "Conflict").with_code(409);
+            return Err(kube::Error::Api(Box::new(status)).into());
+        }
+        Ok(Requeue::OnChange)
+    })
+    .await;
+    assert_eq!(seen, at(&[0, 0, 0, 0, 0, 0], "a"));
+}

@@ -1,17 +1,24 @@
 //! Scheduling passes and what comes out of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karpenter_model::pod::PodView;
-use karpenter_solver::{PlannedClaim, Unplaced};
+use karpenter_model::pool::PoolView;
+use karpenter_solver::{EffectiveZone, PlannedClaim, Unplaced};
 use karpenter_state::Unsynced;
 use tracing::{debug, error, info, warn};
 
 use super::{Report, chain};
+use crate::events::catalogue::NoTypes;
 use crate::events::{Subject, catalogue};
 use crate::metrics::{RunningPass, Verdict};
 
 pub(crate) const PROVISIONER: &str = "provisioner";
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
 
 impl Report {
     pub fn unsynced(&self, why: &Unsynced) {
@@ -20,6 +27,18 @@ impl Report {
             warn!(?why, seconds = long.as_secs(), "cluster state has not been complete for long");
         }
         self.metrics.all.cluster_state_synced.set([], 0.0);
+    }
+
+    /// Counted, because costs that are not shown would look like none (LIF-120).
+    pub fn prices_unavailable(&self, pool: &str, error: &(dyn std::error::Error + 'static)) {
+        error!(nodepool = pool, error = %chain(error), "could not ask what a nodepool is offered");
+        self.metrics.all.nodepools_cost_tracker_errors.increment([pool]);
+    }
+
+    /// Preferences that can keep nodes from being merged (SCH-18).
+    pub fn hinders_consolidation(&self, kind: &'static str, pods: &[String]) {
+        let shown = pods.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        info!(kind, pods = %shown, pod_count = pods.len(), "pods have preferences that can hinder consolidation");
     }
 
     pub fn synced(&self) {
@@ -36,13 +55,37 @@ impl Report {
         self.running.pass(PROVISIONER, pods)
     }
 
-    /// A pass is over: how long it took, how many pods it could not consider, how many found no place.
-    pub fn planned(&self, took: Duration, ignored: usize, unplaced: usize) {
-        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    /// How many pods wait but cannot be planned for, and how many are known to find no place.
+    pub fn left_out(&self, ignored: usize, hopeless: usize) {
+        self.metrics.all.scheduler_ignored_pods.set([], number(ignored));
+        self.metrics.all.scheduler_unschedulable_pods.set([PROVISIONER], number(hopeless));
+    }
+
+    /// Where the pods of a pass could go at all (SCH-29).
+    pub fn effective_zones<'a>(&self, zones: impl Iterator<Item = &'a EffectiveZone>) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for zone in zones {
+            *counts.entry(zone.as_str()).or_default() += 1;
+        }
+        let gauge = &self.metrics.all.scheduler_pending_pods_by_zone;
+        gauge.remove_where(&[("controller", PROVISIONER)]);
+        for (zone, count) in counts {
+            gauge.set([PROVISIONER, zone], number(count));
+        }
+    }
+
+    /// A pass is over: how long it took and how many pods found no place.
+    pub fn planned(&self, took: Duration, unplaced: usize) {
         let metrics = &self.metrics.all;
         metrics.scheduling_duration.observe([PROVISIONER], took.as_secs_f64());
-        metrics.scheduler_ignored_pods.set([], number(ignored));
         metrics.scheduler_unschedulable_pods.set([PROVISIONER], number(unplaced));
+    }
+
+    /// Nothing that the pool may launch is to be had.
+    pub fn useless_pool(&self, pool: &PoolView) {
+        debug!(nodepool = pool.name, "the requirements of the nodepool leave no instance type");
+        let subject = Subject::pool(&pool.name, &pool.uid);
+        self.events.publish(catalogue::no_compatible_instance_types(&subject, NoTypes::Requirements));
     }
 
     pub fn created_claim(&self, name: &str, planned: &PlannedClaim) {
@@ -74,7 +117,10 @@ impl Report {
 
     /// The pod has a place: on a node that exists, on a claim, or both.
     pub fn nominated(&self, pod: &PodView, claim: Option<&str>, node: Option<&str>) {
-        self.pods.decided(&pod.id, Verdict::Schedulable, self.clock.now());
+        // A pod that only moves has been decided on long ago (SCH-25).
+        if pod.node_name.is_none() {
+            self.pods.decided(&pod.id, Verdict::Schedulable, self.clock.now());
+        }
         self.events.publish(catalogue::nominated(&Subject::pod(&pod.id, &pod.uid), claim, node));
     }
 

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::{Report, chain};
+use crate::events::{Subject, catalogue};
 use crate::queue::{ReconcileError, Requeue};
 
 impl Report {
@@ -50,7 +51,7 @@ impl Report {
         let result = match outcome {
             Ok(Requeue::OnChange) => "success",
             Ok(Requeue::After(_)) => "requeue_after",
-            Ok(Requeue::Backoff) => "requeue",
+            Ok(Requeue::Backoff | Requeue::Conflict) => "requeue",
             Err(error) => {
                 warn!(controller, name, error = %chain(error.as_ref()), "reconcile failed, trying again");
                 metrics.reconcile_errors.increment([controller]);
@@ -79,6 +80,14 @@ impl Report {
                 problem = %problem.message,
                 "ignored a malformed field"
             );
+        }
+    }
+
+    /// The same, told to whoever looks at the object.
+    pub fn problems_of<K: kube::Resource<DynamicType = ()>>(&self, object: &K, problems: &[Problem]) {
+        self.problems(problems);
+        for problem in problems {
+            self.events.publish(catalogue::invalid_field(&Subject::of(object), &problem.field, &problem.message));
         }
     }
 

@@ -74,6 +74,25 @@ fn protected_pods_hold_a_drain() {
     assert_eq!(names(&drain(&[&until], None, Some(time(0)), again).unwrap()), ["guarded"]);
 }
 
+/// Y12, LIF-57: who holds a node for long without an end is named, unless a deadline or its own protection ends it.
+#[test]
+fn long_drains_name_who_holds_them() {
+    let protected = pod("kept").but(|pod| pod.protection = Protection::Always);
+    let for_a_while = PodView { started_at: Some(time(0)), ..pod("kept-for-a-while") };
+    let for_a_while = for_a_while.but(|pod| pod.protection = Protection::For(SignedDuration::from_hours(5)));
+    let held = |pods: &[&PodView], deadline: Option<i64>, second: i64| {
+        drain(pods, deadline.map(time), Some(time(0)), time(second))
+            .unwrap()
+            .held_by
+            .map(|(id, since)| (id.name, since))
+    };
+    assert_eq!(held(&[&pod("web"), &protected], None, 599), None, "not long yet");
+    assert_eq!(held(&[&pod("web"), &protected], None, 600), Some(("kept".to_owned(), time(0))));
+    assert_eq!(held(&[&protected], Some(100_000), 600), None, "a deadline will end it");
+    assert_eq!(held(&[&for_a_while], None, 600), None, "it ends by itself");
+    assert_eq!(held(&[&pod("web")], None, 600), None, "nobody is in the way");
+}
+
 /// LIF-54, LIF-61, LC-66, VC-133: who is out of time does not wait for its tier.
 #[test]
 fn pods_out_of_time_skip_their_tier() {

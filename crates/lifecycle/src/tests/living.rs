@@ -33,7 +33,7 @@ fn error_texts_are_clipped() {
     assert_eq!((wide.len(), wide.ends_with("ü...")), (1023, true));
 }
 
-/// LIF-20, LIF-21, LC-15, Y7: exactly one node registers; too many of them may become one again.
+/// LIF-20, LIF-21, LC-15, Y7, LIF-3: exactly one node registers; too many of them may become one again.
 #[test]
 fn registration_waits_for_exactly_one_node() {
     let (one, two) = (node(), node());
@@ -215,14 +215,23 @@ fn liveness_gives_up_once() {
     assert_eq!(Timeout::Registration.as_str(), "registration_timeout");
 }
 
-/// LIF-73, LC-78, LC-80: by the claim's age, once.
+/// LIF-73, LIF-74, LC-78, LC-80, Y18: by the claim's age, once; a long life's end is prepared for.
 #[test]
 fn expiring() {
     let lives =
         |seconds| ClaimView { expire_after: NillableDuration::After(GoDuration::from_secs(seconds)), ..claim() };
     assert_eq!(expiration(&lives(30), time(60)), Expiration::Due);
     assert_eq!(expiration(&lives(60), time(60)), Expiration::Due);
-    assert_eq!(expiration(&lives(200), time(100)), Expiration::At(time(200)));
+    assert_eq!(expiration(&lives(200), time(100)), Expiration::NotBefore(time(200)));
+    let day = 24 * 3600;
+    for (second, want) in [
+        (day - 121, Expiration::NotBefore(time(day - 120))),
+        (day - 120, Expiration::Soon(time(day))),
+        (day - 1, Expiration::Soon(time(day))),
+        (day, Expiration::Due),
+    ] {
+        assert_eq!(expiration(&lives(day), time(second)), want, "{second}");
+    }
     assert_eq!(expiration(&claim(), time(1_000_000_000)), Expiration::Never);
     let going = ClaimView { deleting_since: Some(time(50)), ..lives(30) };
     assert_eq!(expiration(&going, time(60)), Expiration::Never, "it is going already");
@@ -295,7 +304,7 @@ fn nodes_smaller_than_promised() {
     assert_eq!(consistency(&going, &[&small]), Consistency::NotYet);
 }
 
-/// LIF-35, LIF-36, LC-91, Y5: what happens to pods is stamped; a list of old pods is not news.
+/// LIF-35, LIF-36, LC-91, Y5, API-77: what happens to pods is stamped; a list of old pods is not news.
 #[test]
 fn pod_events() {
     let now = time(1000);

@@ -89,7 +89,7 @@ fn termination_takes_one_step_at_a_time() {
     unlabelled.labels.clear();
     let waiting = |evict: &[&PodView], again| {
         let evict = evict.iter().map(|pod| EvictionKey::of(pod)).collect::<Vec<_>>();
-        Termination::Drain(Drain { waiting: evict.len(), evict, deadline: None, again_at: again })
+        Termination::Drain(Drain { waiting: evict.len(), evict, deadline: None, again_at: again, held_by: None })
     };
     for (name, node, claim, pods, want) in [
         ("alive", &node(), Some(claim()), vec![], Termination::NotOurs),

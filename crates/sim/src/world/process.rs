@@ -144,9 +144,9 @@ fn context(makings: &Makings, host: &Host, life: Life, fence: Fence, identity: O
         policy: makings.cloud.label_policy(),
         batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
         planning: PlanningOptions::default(),
-        workers: 100,
+        cores: 1,
         observability: karpenter_controllers::Observability::On,
-        features: makings.features,
+        features: makings.features.clone(),
     };
     let hands = Hands {
         line: host.line.clone(),

@@ -283,14 +283,19 @@ fn pods_of_going_nodes_move() {
     assert_eq!(moving(&state).len(), 3);
 }
 
-/// What a pod that fits nowhere depends on is one number.
+/// What a pod that fits nowhere depends on: everything, or only what gives room.
 #[test]
 fn the_world_changes_when_something_does() {
     let mut state = ClusterState::default();
     let mut last = state.world();
+    let mut room = state.world().room;
     let mut changes = |state: &mut ClusterState, change: Change| {
         state.apply(change);
         std::mem::replace(&mut last, state.world()) != state.world()
+    };
+    let mut makes_room = |state: &mut ClusterState, change: Change| {
+        state.apply(change);
+        std::mem::replace(&mut room, state.world().room) != state.world().room
     };
     let a_node = Arc::new(node("n", "1"));
     assert!(changes(&mut state, Change::Node(a_node.clone())));
@@ -302,4 +307,170 @@ fn the_world_changes_when_something_does() {
     assert!(changes(&mut state, Change::ClaimGone("c".into())));
     assert!(changes(&mut state, Change::Pool(Arc::new(example::pool("p")))));
     assert!(!changes(&mut state, Change::Pool(Arc::new(example::pool("p")))));
+
+    makes_room(&mut state, Change::Node(Arc::new(node("n", "1"))));
+    let bound = pod("web", Some("n"));
+    assert!(!makes_room(&mut state, Change::Pod(Arc::new(bound.clone()))), "a pod takes room");
+    let running = PodView { phase: PodPhase::Running, ..bound.clone() };
+    assert!(!makes_room(&mut state, Change::Pod(Arc::new(running.clone()))), "it runs");
+    let stamped = ClaimView { last_pod_event: Some(time(5)), ..claim("c", Some("1")) };
+    assert!(makes_room(&mut state, Change::Claim(Arc::new(claim("c", Some("1"))))), "a machine comes");
+    assert!(!makes_room(&mut state, Change::Claim(Arc::new(stamped))), "somebody wrote on the claim");
+    let ended = PodView { phase: PodPhase::Succeeded, ..running };
+    assert!(makes_room(&mut state, Change::Pod(Arc::new(ended))), "a pod ended");
+    assert!(makes_room(&mut state, Change::PodGone(bound.id.clone())));
+}
+
+/// SCH-243, SC-366, LC-120: the stamp stays for five minutes, unless something changes.
+#[test]
+fn the_consolidation_stamp() {
+    let mut state = ClusterState::default();
+    assert_eq!(state.consolidation_stamp(time(0)), time(0));
+    assert_eq!(state.consolidation_stamp(time(60)), time(0));
+    assert_eq!(state.consolidation_stamp(time(299)), time(0));
+    assert_eq!(state.consolidation_stamp(time(300)), time(300), "old enough to look again");
+    let mut second = 300;
+    let mut advances = |state: &mut ClusterState, change: Change| {
+        state.apply(change);
+        second += 10;
+        state.consolidation_stamp(time(second)) == time(second)
+    };
+    assert!(advances(&mut state, Change::Pool(Arc::new(example::pool("p")))));
+    assert!(!advances(&mut state, Change::Pool(Arc::new(example::pool("p")))), "the same again");
+    assert!(advances(&mut state, Change::Pool(Arc::new(PoolView { weight: 7, ..example::pool("p") }))));
+    let new = pool_node("n", "1", "p", 4);
+    let mut starting = new.clone();
+    starting.labels.remove(labels::INITIALIZED);
+    assert!(advances(&mut state, Change::Node(Arc::new(starting.clone()))));
+    starting.annotations.insert("a".into(), "b".into());
+    assert!(!advances(&mut state, Change::Node(Arc::new(starting))), "nothing that matters");
+    assert!(advances(&mut state, Change::Node(Arc::new(new))), "it is initialized");
+    assert!(!advances(&mut state, Change::Pod(Arc::new(pod("web", None)))), "a pod waits");
+    assert!(advances(&mut state, Change::Pod(Arc::new(pod("web", Some("n"))))), "it is bound");
+    let running = PodView { phase: PodPhase::Running, ..pod("web", Some("n")) };
+    assert!(!advances(&mut state, Change::Pod(Arc::new(running))));
+    assert!(advances(&mut state, Change::PodGone(pod("web", None).id)));
+    assert!(advances(&mut state, Change::Claim(Arc::new(claim("c", Some("1"))))));
+    let going = ClaimView { deleting_since: Some(time(1)), ..claim("c", Some("1")) };
+    assert!(advances(&mut state, Change::Claim(Arc::new(going))));
+    assert!(advances(&mut state, Change::ClaimGone("c".into())));
+    assert!(advances(&mut state, Change::NodeGone("n".into())));
+    state.note_overlays_published();
+    assert_eq!(state.consolidation_stamp(time(1000)), time(1000));
+}
+
+/// Y14: whose node it is nobody knows after a start, until a pass has looked.
+#[test]
+fn nobody_is_expected_before_the_first_pass() {
+    let mut state = ClusterState::default();
+    assert!(!state.knows_who_is_expected());
+    state.note_pass();
+    assert!(state.knows_who_is_expected());
+}
+
+/// Y18, SCH-14, SCH-87: pods of a claim that is about to expire are planned for elsewhere, and it still counts.
+#[test]
+fn expiring_claims_are_replaced_beforehand() {
+    let mut state = state([
+        Change::Claim(Arc::new(claim("c", Some("1")))),
+        Change::Node(Arc::new(pool_node("n", "1", "pool", 8))),
+        Change::Pod(Arc::new(PodView { phase: PodPhase::Running, ..pod("web", Some("n")) })),
+    ]);
+    let usage = state.usage("pool");
+    assert!(state.moving_pods(time(0)).is_empty() && !state.nodes()[0].is_going());
+    state.mark_expiring("c");
+    assert_eq!(state.moving_pods(time(0)).len(), 1);
+    assert!(state.nodes()[0].is_going(), "and nobody else goes there");
+    assert_eq!(state.usage("pool"), usage, "limits hold at every moment");
+    state.apply(Change::ClaimGone("c".into()));
+    apply(&mut state, Change::Claim, claim("c", Some("1")));
+    assert!(state.moving_pods(time(0)).is_empty(), "another claim of the name is not meant");
+}
+
+/// LC-148, SC-345, SCH-229, Q39, Y27: a claim that is written to keeps everything that its node's pods mean.
+#[test]
+fn writing_to_a_claim_changes_nothing_about_its_pods() {
+    let mut state = state([
+        Change::Claim(Arc::new(claim("c", Some("1")))),
+        Change::Node(Arc::new(pool_node("n", "1", "pool", 8))),
+        Change::Pod(Arc::new(PodView { disruption_cost: 7, priority: 3, ..pod("web", Some("n")) })),
+    ]);
+    state.nominate("c", time(100));
+    let meaning = |state: &ClusterState| {
+        let entry = state.nodes().remove(0);
+        let costs: Vec<f64> = entry.pods.iter().map(|pod| pod.eviction_cost()).collect();
+        (entry.requested, costs, entry.nominated_until)
+    };
+    let before = meaning(&state);
+    assert_eq!(before.1.len(), 1);
+    apply(&mut state, Change::Claim, ClaimView { last_pod_event: Some(time(9)), ..claim("c", Some("1")) });
+    assert_eq!(meaning(&state), before);
+}
+
+/// SCH-246: what a reader holds does not change under its hands.
+#[test]
+fn readers_keep_what_they_were_given() {
+    let mut state = state([Change::Node(Arc::new(node("n", "1"))), Change::Pod(Arc::new(pod("web", Some("n"))))]);
+    let (nodes, waiting) = (state.nodes(), state.pending_pods());
+    state.apply(Change::PodGone(pod("web", None).id));
+    apply(&mut state, Change::Pod, pod("late", None));
+    assert_eq!((nodes[0].requested.clone(), nodes[0].pods.len(), waiting.len()), (cpu(1), 1, 0));
+}
+
+/// SC-363: one node, whichever half speaks.
+#[test]
+fn capacity_always_counts_one_node() {
+    let of = |changes: Vec<Change>| state(changes).nodes()[0].capacity().amount("nodes").value();
+    let claim = || Change::Claim(Arc::new(claim("c", Some("1"))));
+    assert_eq!(of(vec![Change::Node(Arc::new(pool_node("n", "1", "pool", 4)))]), 1);
+    assert_eq!(of(vec![claim()]), 1);
+    assert_eq!(of(vec![claim(), Change::Node(Arc::new(node("n", "1")))]), 1);
+}
+
+/// SCH-235, SC-344: DaemonSet pods are part of the whole and told apart.
+#[test]
+fn daemons_are_counted_in_the_whole() {
+    let mut state = state([Change::Node(Arc::new(node("n", "1"))), Change::Pod(Arc::new(pod("web", Some("n"))))]);
+    apply(&mut state, Change::Pod, PodView { owner: PodOwner::DaemonSet, ..pod("agent", Some("n")) });
+    let entry = state.nodes().remove(0);
+    assert_eq!(entry.requested, cpu(2));
+    let daemons = entry.pods.iter().filter(|pod| pod.owner == PodOwner::DaemonSet);
+    assert_eq!(daemons.map(|pod| pod.requests.clone()).collect::<Vec<_>>(), [cpu(1)]);
+}
+
+/// SCH-236, SC-350, Q15: who keeps others away counts where it is bound, also while it leaves, and nowhere else.
+#[test]
+fn anti_affine_pods_count_where_they_are_bound() {
+    use karpenter_model::scheduling::{AffinityTerm, Namespaces, PodScheduling};
+    let term = AffinityTerm { key: "zone".into(), selector: None, namespaces: Namespaces::only("default") };
+    let wishes = PodScheduling { anti_affinity: vec![term], ..PodScheduling::default() };
+    let shy = |name: &str, node| pod(name, node).but(|pod| pod.scheduling = wishes.clone());
+    let mut state = state([Change::Node(Arc::new(node("n", "1")))]);
+    let counted = |state: &ClusterState| {
+        let pods = state.nodes().into_iter().flat_map(|entry| entry.pods);
+        pods.filter(|pod| !pod.scheduling.anti_affinity.is_empty()).count()
+    };
+    apply(&mut state, Change::Pod, shy("a", None));
+    assert_eq!(counted(&state), 0, "not bound");
+    apply(&mut state, Change::Pod, shy("a", Some("n")));
+    assert_eq!(counted(&state), 1);
+    apply(&mut state, Change::Pod, PodView { deleting_since: Some(time(1)), ..shy("a", Some("n")) });
+    assert_eq!(counted(&state), 1, "Q15: it is still there");
+    state.apply(Change::NodeGone("n".into()));
+    assert_eq!(counted(&state), 0, "no node");
+    apply(&mut state, Change::Node, node("n", "1"));
+    state.apply(Change::PodGone(pod("a", None).id));
+    assert_eq!(counted(&state), 0, "gone");
+}
+
+/// SCH-240, Q23: a pool is not forgotten while a disruption command still has its claims.
+#[test]
+fn pending_claims_keep_their_pool() {
+    let of_pool = |name: &str| ClaimView { pool: Some("pool".into()), ..claim(name, Some(name)) };
+    let mut state = state([Change::Claim(Arc::new(of_pool("a"))), Change::Claim(Arc::new(of_pool("b")))]);
+    state.set_pending("a", true);
+    assert_eq!(state.reserve("pool", 1, Some(3)), 1);
+    state.apply(Change::ClaimGone("b".into()));
+    let counts = state.counts("pool");
+    assert_eq!((counts.active, counts.pending, counts.reserved), (0, 1, 1));
 }

@@ -93,7 +93,7 @@ fn value(metrics: &Metrics, now: i64, start: &str) -> Option<String> {
     text.lines().find(|line| line.starts_with(start)).and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
 }
 
-/// API-198, API-199, LIF-124, LIF-125, V15-17, VC-135: a pod from pending to ready.
+/// API-198, API-199, LIF-124, LIF-125, V15-17, VC-135, Y20: a pod from pending to ready.
 #[test]
 fn a_pod_is_measured_on_its_way() {
     let (metrics, pods) = cluster();

@@ -1,0 +1,15 @@
+//! One reconcile at a time, on an API in the process and with a cloud that does as it is told.
+
+mod claims;
+mod collecting;
+mod desk;
+mod ending;
+mod nodes;
+mod odd;
+mod pools;
+mod provisioning;
+mod registering;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::kinds::{NodeClaim, NodePool};
+use kube::{Api, ResourceExt as _};

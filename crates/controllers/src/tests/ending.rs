@@ -1,0 +1,140 @@
+//! From a deleted claim to nothing.
+
+use std::time::Duration;
+
+use karpenter_api::conditions::Conditioned as _;
+use karpenter_apiserver::{Fault, Rule, Verb};
+use karpenter_platform::{CallError, InstanceError};
+use serde_json::json;
+
+use super::desk::{Desk, says};
+use super::*;
+use crate::queue::Requeue;
+
+/// LIF-13, LIF-40, LIF-42, LIF-44, LC-41, LC-47, API-152: the node, the instance, the finalizer; and Ready is not disturbed.
+#[tokio::test(start_paused = true)]
+async fn a_claim_goes_after_its_node_and_instance() {
+    let desk = Desk::start().await;
+    desk.add_launched("a", true, json!({ "metadata": { "labels": { "karpenter.sh/nodepool": "blue" } } })).await;
+    desk.delete::<NodeClaim>("a").await;
+    desk.lifecycle("a").await.unwrap();
+    assert!(desk.get::<Node>("a").await.unwrap().metadata.deletion_timestamp.is_some());
+    assert_eq!(desk.shop.book().deleted.len(), 0, "first the node");
+    desk.change::<Node>("a", json!({ "metadata": { "finalizers": [] } })).await;
+    assert_eq!(desk.lifecycle("a").await.unwrap(), Requeue::After(Duration::from_secs(5)));
+    let claim = desk.claim("a").await;
+    assert_eq!(says(claim.conditions(), "InstanceTerminating").0, "True");
+    assert_eq!(says(claim.conditions(), "Ready").0, "True", "LC-47");
+    desk.lifecycle("a").await.unwrap();
+    assert!(desk.get::<NodeClaim>("a").await.is_none());
+    let metrics = &desk.ctx.report.metrics.all;
+    assert_eq!(metrics.nodeclaims_terminated.value(["blue", "", ""]), Some(1.0));
+    assert_eq!(metrics.nodeclaims_termination_duration.value(["blue"]), Some(1.0));
+    assert_eq!(metrics.nodeclaims_instance_termination_duration.value(["blue"]), Some(1.0));
+}
+
+/// LC-140, LIF-42: "not found" the first time is the end, in the same pass; and a claim with odd quantities goes too (LC-48).
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_gone_is_the_end() {
+    let desk = Desk::start().await;
+    let requests = json!({ "spec": { "resources": { "requests": { "example.com/thing": "50000" } } } });
+    desk.add_launched("a", false, requests).await;
+    desk.shop.book().machines.clear();
+    desk.delete::<NodeClaim>("a").await;
+    desk.lifecycle("a").await.unwrap();
+    assert!(desk.get::<NodeClaim>("a").await.is_none());
+    assert_eq!(desk.ctx.report.metrics.all.nodeclaims_instance_termination_duration.value([""]), Some(1.0));
+}
+
+/// LC-45: a cloud that fails is asked again, and one that takes its time too.
+#[tokio::test(start_paused = true)]
+async fn the_cloud_is_asked_until_it_is_done() {
+    let desk = Desk::start().await;
+    desk.add_launched("a", false, json!({})).await;
+    desk.delete::<NodeClaim>("a").await;
+    desk.shop.book().deletes.extend([Err(CallError::new("TerminateInstances", "down").into()), Ok(()), Ok(())]);
+    assert!(desk.lifecycle("a").await.is_err());
+    for _ in 0..2 {
+        assert_eq!(desk.lifecycle("a").await.unwrap(), Requeue::After(Duration::from_secs(5)));
+        assert_eq!(desk.claim("a").await.finalizers().len(), 1);
+    }
+    desk.shop.book().deletes.push_back(Err(InstanceError::NotFound("shop://a".into())));
+    desk.lifecycle("a").await.unwrap();
+    assert!(desk.get::<NodeClaim>("a").await.is_none());
+}
+
+/// LC-132, LIF-43, Y1: a claim that does not know its instance is asked for in the cloud before it goes.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_not_written_down_goes_too() {
+    let mut desk = Desk::start().await;
+    desk.add_claim("a", json!({})).await;
+    desk.lifecycle("a").await.unwrap();
+    desk.api
+        .add_fault(Rule::new(Fault::RequestLost).kind("NodeClaim").verb(Verb::Patch).subresource("status").times(1));
+    assert!(desk.lifecycle("a").await.is_err());
+    assert_eq!(desk.shop.book().machines.len(), 1);
+    desk.restart().await;
+    desk.delete::<NodeClaim>("a").await;
+    desk.lifecycle("a").await.unwrap();
+    assert_eq!(desk.shop.book().deleted, ["shop://a"]);
+    desk.lifecycle("a").await.unwrap();
+    assert!(desk.get::<NodeClaim>("a").await.is_none());
+    assert!(desk.shop.book().machines.is_empty());
+}
+
+/// LC-136, LIF-131: killed after the instance went, the next process finishes without a complaint.
+#[tokio::test(start_paused = true)]
+async fn a_crash_after_the_instance_went() {
+    let mut desk = Desk::start().await;
+    desk.add_launched("a", true, json!({})).await;
+    desk.delete::<NodeClaim>("a").await;
+    desk.lifecycle("a").await.unwrap();
+    desk.shop.book().machines.clear();
+    desk.set_ready("a", "False").await;
+    desk.restart().await;
+    desk.terminate("a").await.unwrap();
+    desk.wait(11).await;
+    desk.terminate("a").await.unwrap();
+    assert!(desk.get::<Node>("a").await.is_none());
+    desk.lifecycle("a").await.unwrap();
+    assert!(desk.get::<NodeClaim>("a").await.is_none());
+}
+
+/// LC-46, LIF-39, V15-112: the deadline is written once, and what stands there is not changed.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_written_down() {
+    let desk = Desk::start().await;
+    let key = "karpenter.sh/nodeclaim-termination-timestamp";
+    desk.add_launched("a", false, json!({ "spec": { "terminationGracePeriod": "300s" } })).await;
+    desk.delete::<NodeClaim>("a").await;
+    desk.reasons();
+    desk.lifecycle("a").await.unwrap();
+    let claim = desk.claim("a").await;
+    let deleted = claim.metadata.deletion_timestamp.clone().unwrap().0;
+    let written: jiff::Timestamp = claim.annotations()[key].parse().unwrap();
+    assert_eq!(written.duration_since(deleted).as_secs(), 300);
+    assert_eq!(desk.reasons(), ["TerminationGracePeriodExpiring"]);
+    let tight = json!({ "metadata": { "annotations": { key: "2026-01-01T00:00:30Z" } } });
+    desk.change::<NodeClaim>("a", tight).await;
+    desk.lifecycle("a").await.unwrap();
+    assert_eq!(desk.claim("a").await.annotations()[key], "2026-01-01T00:00:30Z", "a tighter one stays");
+}
+
+/// LC-52, LC-49, LIF-51: ten nodes that are deleted together are gone together, with their claims.
+#[tokio::test(start_paused = true)]
+async fn ten_nodes_go_at_once() {
+    let mut desk = Desk::start().await;
+    for number in 0..10 {
+        desk.add_launched(&format!("n{number}"), true, json!({})).await;
+    }
+    for number in 0..10 {
+        desk.delete::<Node>(&format!("n{number}")).await;
+    }
+    desk.work(60).await;
+    assert_eq!((desk.all::<Node>().await.len(), desk.all::<NodeClaim>().await.len()), (0, 0));
+    assert!(desk.shop.book().machines.is_empty());
+    let metrics = &desk.ctx.report.metrics.all;
+    assert_eq!(metrics.nodes_terminated.value(["", ""]), Some(10.0));
+    assert_eq!(metrics.nodes_drained.value([""]), Some(10.0));
+    assert_eq!(metrics.nodes_termination_duration.value([""]), Some(10.0));
+}
