@@ -62,6 +62,8 @@ pub struct Taken {
     pub device: DeviceId,
     /// Published by the node itself once it runs.
     pub own: bool,
+    /// Of no use elsewhere: the claim is for pods of this node only.
+    pub(crate) local: bool,
     /// Of a shared device.
     pub consumed: BTreeMap<String, Quantity>,
     pub(crate) counters: BTreeMap<(String, String), Quantity>,
@@ -172,7 +174,7 @@ impl Devices {
     fn item(&self, candidate: &Candidate<'_>, id: &PodId) -> Result<Item<'_>, DeviceRefusal> {
         let claim = self.inventory.claim(id).ok_or_else(|| DeviceRefusal::NoClaim(id.clone()))?;
         if let Some(owner) = self.ledger.owner(id) {
-            if !self.ledger.is_own(id) {
+            if !self.ledger.is_local(id) {
                 return Ok(Item::Reach(vec![self.ledger.topology(id)]));
             }
             let same = owner == candidate.name;

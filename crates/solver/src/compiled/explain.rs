@@ -100,7 +100,10 @@ impl Pass<'_> {
         for (row, known) in self.in_parts(pool, &rows.clone()) {
             if let Some((driver, needed)) = Attached::default().first_over(pod, &known.attachment_limits) {
                 overs.push((driver, needed, known.attachment_limits[driver]));
-                rows[row / 64] &= !(1 << (row % 64));
+                // With all its rows.
+                let of = catalogue.rows[row].of;
+                let own = (0..catalogue.rows.len()).filter(|row| catalogue.rows[*row].of == of);
+                own.for_each(|row| rows[row / 64] &= !(1 << (row % 64)));
             }
         }
         catalogue.close(&mut rows);

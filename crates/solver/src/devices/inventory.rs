@@ -71,6 +71,8 @@ pub(super) struct Reachable<'a> {
     pub(super) device: &'a Device,
     /// From where; any of these, or from everywhere when there are none.
     pub(super) terms: &'a [Requirements],
+    /// From the node that is asked about, and no other.
+    pub(super) local: bool,
 }
 
 impl Inventory {
@@ -195,7 +197,9 @@ impl Inventory {
                     Reach::Nodes(terms) => terms,
                     _ => &[],
                 };
-                devices(slice).map(move |device| Reachable { driver: &slice.driver, pool: &slice.pool, device, terms })
+                let local = matches!(slice.reach, Reach::Node(_));
+                let (driver, pool) = (slice.driver.as_str(), slice.pool.as_str());
+                devices(slice).map(move |device| Reachable { driver, pool, device, terms, local })
             }));
         }
         (all, sound)

@@ -149,9 +149,9 @@ impl Ledger {
         types.into_iter().flatten().flat_map(|(_, taken)| taken).filter(move |one| one.claim == *claim)
     }
 
-    /// Some type satisfies the claim with devices that come with the node itself.
-    pub(super) fn is_own(&self, claim: &PodId) -> bool {
-        self.of_claim(claim).any(|one| one.own)
+    /// Some type satisfies the claim with devices that come with the node itself, or that only this node reaches.
+    pub(super) fn is_local(&self, claim: &PodId) -> bool {
+        self.of_claim(claim).any(|one| one.local)
     }
 
     /// From where all devices of the claim can be used, on whatever type it ends (SCH-213).

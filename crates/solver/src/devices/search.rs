@@ -82,7 +82,7 @@ impl<'a> Search<'a> {
         let (published, sound) = devices.inventory.reachable(candidate.node, candidate.requirements, &devices.rules);
         let own = option.devices.pools.iter().flat_map(|pool| {
             pool.devices.iter().map(move |device| Choice {
-                at: Reachable { driver: &pool.driver, pool: &pool.pool, device, terms: &[] },
+                at: Reachable { driver: &pool.driver, pool: &pool.pool, device, terms: &[], local: false },
                 own: Some(pool),
             })
         });
@@ -306,6 +306,7 @@ impl<'a> Search<'a> {
             request: name.to_owned(),
             device: id,
             own: choice.own.is_some(),
+            local: choice.own.is_some() || choice.at.local,
             consumed,
             counters: inventory::counters(device),
             topology: Requirements::new(),

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::build::{app, pod, pool, skew, spread, unmanaged};
 use super::cluster::{Cluster, with};
 use super::fixtures::it;
-use super::random::{any_cluster, any_pod, reversed, text};
+use super::random::{Overrides, any_cluster, any_pod, reversed, text};
 use crate::check::violations;
 use crate::{BoundKind, Options, Part, Plan, Planner, appraise, plan, refusing_nodes, shape};
 
@@ -160,7 +160,7 @@ fn reasons_for_shapes_and_against_nodes() {
 fn any_market() -> impl Strategy<Value = Cluster> {
     let replicas = prop::collection::vec((any_pod(), 1..14_usize), 0..3);
     let factors = prop::collection::vec(prop::collection::vec(3..20_u8, 8), 6);
-    (any_cluster(), replicas, factors).prop_map(|(mut cluster, replicas, factors)| {
+    (any_cluster(Overrides::None), replicas, factors).prop_map(|(mut cluster, replicas, factors)| {
         for (pod, count) in replicas {
             cluster.add_all(count, &pod);
         }

@@ -185,6 +185,18 @@ fn sc_298_shared_claims() {
     assert_eq!(refusal(&torn.plan()), Refusal::Devices(on_another));
 }
 
+/// A claim that has the device of one node is of no use elsewhere.
+#[test]
+fn claims_on_devices_of_one_node() {
+    let world = world([named_nodes(slice("gpu.com", &["d0"]), "n1")]);
+    let mut cluster = cluster(vec![plain_type("plain")], &world);
+    cluster.node(unmanaged("n1", "cpu=4 memory=4Gi pods=9", "zone=z1"));
+    cluster.add(gpu("a").alone());
+    cluster.add(gpu("a").alone());
+    let plan = cluster.plan();
+    assert_eq!((told(&plan).as_str(), plan.unplaced.len()), ("n1 a=d0", 1));
+}
+
 /// SC-304: deferred until the claim is there.
 #[test]
 fn sc_304_missing_claims() {
