@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum as _};
 use karpenter_bench::instructions::Counter;
-use karpenter_bench::run::{Budget, Planner, Row, measure, solve};
+use karpenter_bench::run::{Budget, Planner, Row, measure, one_pod, solve};
 use karpenter_bench::scenarios::{Recipe, SCENARIOS};
 use karpenter_bench::{goals, table};
 use serde_json::{Value, json};
@@ -49,6 +49,9 @@ struct RunArgs {
     json: Option<PathBuf>,
 }
 
+/// No further run of a scenario begins after this long, so that all of them take minutes.
+const MOST_PER_SCENARIO: Duration = Duration::from_secs(6);
+
 /// Instructions per pod of the second scenario may be this many times those of the first.
 const GUARDS: [(&str, &str, f64); 1] = [("mix-1000", "mix-2000", 3.0)];
 
@@ -77,9 +80,10 @@ fn once(scenario: &str, planner: &str) -> Result<ExitCode> {
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let wanted = |recipe: &&Recipe| args.only.is_empty() || args.only.iter().any(|name| is_meant(recipe.name, name));
-    let budget =
-        Budget { limit: Duration::from_secs(args.limit), runs: args.runs, total: Duration::from_secs(args.limit) };
+    let limit = Duration::from_secs(args.limit);
+    let budget = Budget { limit, runs: args.runs, total: limit.min(MOST_PER_SCENARIO) };
     let mut rows: Vec<Row> = Vec::new();
+    let began = Instant::now();
     writeln!(stdout(), "load before: {}", load())?;
     for recipe in SCENARIOS.iter().filter(wanted) {
         let scenario = recipe.make();
@@ -90,16 +94,19 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
                 continue;
             }
             writeln!(stderr(), "{} {} ...", recipe.name, planner.name())?;
+            let began = Instant::now();
             let mut row = measure(&scenario, recipe.family, planner, budget);
             if !row.stopped {
                 count_memory(&mut row)?;
             }
+            writeln!(stderr(), "    took {:.1} s", began.elapsed().as_secs_f64())?;
             rows.push(row);
         }
     }
     table::write(&rows, &mut stdout())?;
-    goals::write(&rows, &mut stdout())?;
-    writeln!(stdout(), "load after: {}", load())?;
+    let one_pod = one_pod().filter(|_| args.only.iter().all(|name| is_meant("mix-1", name)));
+    goals::write(&rows, one_pod.map(|time| time.as_secs_f64() * 1e3), &mut stdout())?;
+    writeln!(stdout(), "load after: {}; took {:.0} s", load(), began.elapsed().as_secs_f64())?;
     if let Some(path) = &args.json {
         fs::write(path, serde_json::to_string_pretty(&rows)?)
             .with_context(|| format!("cannot write {}", path.display()))?;

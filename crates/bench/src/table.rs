@@ -4,7 +4,7 @@ use std::io::{Result, Write};
 
 use crate::run::{Row, growth_per_doubling};
 
-const HEAD: [&str; 15] = [
+const HEAD: [&str; 16] = [
     "SCENARIO",
     "PODS",
     "PLANNER",
@@ -19,6 +19,7 @@ const HEAD: [&str; 15] = [
     "GAP",
     "UNPLACED",
     "VIOLATIONS",
+    "CHECK ms",
     "x2",
 ];
 
@@ -60,6 +61,7 @@ fn line(row: &Row, growth: Option<f64>) -> Vec<String> {
         row.gap.map_or_else(dash, |gap| format!("{:.2} %", gap * 100.0)),
         row.unplaced.to_string(),
         row.violations.to_string(),
+        format!("{:.0}", row.check_ms),
         growth.map_or_else(dash, |growth| format!("{growth:.2}")),
     ]
 }

@@ -1,7 +1,7 @@
 //! The planner that looks for cheaper plans.
 //!
 //! The reference plans first, and what it costs is never exceeded. Then the pods that need new nodes are read as a packing
-//! problem ([`reading`]), packed in several ways ([`portfolio`]), and the best packings are replayed ([`replay`]) by a pass
+//! problem ([`reading`]), with a zone for each where rules are about zones ([`zones`]), packed in several ways ([`portfolio`]), and the best packings are replayed ([`replay`]) by a pass
 //! that refuses what breaks a rule. Whatever the packing knows nothing about, such as zones, the pass sees to; who found no
 //! place where the packing wanted it gets one in the specified order.
 
@@ -9,14 +9,17 @@ mod caps;
 mod portfolio;
 pub(crate) mod reading;
 mod replay;
+pub(crate) mod zones;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::PodView;
+use karpenter_model::pool::{PoolView, by_precedence};
 use karpenter_model::snapshot::Snapshot;
 
-use self::reading::{Strictness, read};
+use self::reading::{Source, Strictness, read};
+use self::zones::Zones;
 use crate::bound;
 use crate::compiled::Compiled;
 use crate::compiled::pass::Pass;
@@ -31,6 +34,8 @@ pub(crate) trait Engine<'a> {
     fn on_node(&mut self, pod: &'a PodView) -> bool;
     /// On a new node of the pool, by precedence; the number of the claim.
     fn open(&mut self, pod: &'a PodView, pool: usize) -> Option<usize>;
+    /// The same, in this zone and no other.
+    fn open_in(&mut self, pod: &'a PodView, pool: usize, zone: &str) -> Option<usize>;
     /// On a node that was opened before.
     fn add(&mut self, pod: &'a PodView, claim: usize) -> bool;
 }
@@ -66,34 +71,57 @@ fn improve(
     should_stop: &mut dyn FnMut() -> bool,
 ) {
     let reference = best.clone();
-    let placed: BTreeSet<&PodId> = reference.placed.keys().collect();
-    let new: Vec<&PodView> = on_new_nodes(snapshot, &reference);
-    let reading = read(snapshot, rules, options, Strictness::Wished, &new);
-    let packings = portfolio::packings(&reading, reference.cost_per_hour(), steps);
-    for candidate in packings {
-        if should_stop() {
-            return;
+    let new: Vec<(&PodView, usize)> = on_new_nodes(snapshot, &reference);
+    let pods: Vec<&PodView> = new.iter().map(|(pod, _)| *pod).collect();
+    let mut zones = None;
+    if zones::names(snapshot).len() > 1 {
+        let mut pass = begun(compiled, snapshot, options, &reference);
+        zones = Zones::assigned(snapshot, &new, &mut pass);
+    }
+    // With zones for all pods first: where that succeeds there is little left to gain without them.
+    for zones in [zones.as_ref(), None].into_iter().skip(usize::from(zones.is_none())) {
+        let source = Source { snapshot, rules, options, strictness: Strictness::Wished, zones };
+        let reading = read(&source, &pods);
+        let mut share = steps.share(if zones.is_some() { 60 } else { 100 });
+        let packings = portfolio::packings(&reading, best.cost_per_hour(), &mut share);
+        for candidate in packings {
+            if should_stop() {
+                return;
+            }
+            let mut pass = begun(compiled, snapshot, options, &reference);
+            replay::replay(&reading, &candidate.packing, &mut pass, &mut share);
+            pass.run_rest(should_stop);
+            let plan = pass.finish();
+            let complete = plan.untried.is_empty() && reference.placed.keys().all(|pod| plan.placed.contains_key(pod));
+            if complete && plan.cost_per_hour() < best.cost_per_hour() {
+                *best = Plan { part: candidate.part, ..plan };
+            }
         }
-        let mut pass = Pass::new(compiled, *options);
-        pass.register_all();
-        for pod in on_existing_nodes(snapshot, &reference) {
-            pass.on_node(pod);
-        }
-        replay::replay(&reading, &candidate.packing, &mut pass, steps);
-        pass.run_rest(should_stop);
-        let plan = pass.finish();
-        let complete = plan.untried.is_empty() && placed.iter().all(|pod| plan.placed.contains_key(pod));
-        if complete && plan.cost_per_hour() < best.cost_per_hour() {
-            *best = Plan { part: candidate.part, ..plan };
-        }
+        steps.spend(share);
     }
 }
 
-/// Pods of the plan that need new nodes, the largest first.
-fn on_new_nodes<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<&'a PodView> {
+/// A pass with the pods on existing nodes that the reference puts there.
+fn begun<'c>(compiled: &'c mut Compiled, snapshot: &Snapshot, options: &Options, reference: &Plan) -> Pass<'c> {
+    let mut pass = Pass::new(compiled, *options);
+    pass.register_all();
+    for pod in on_existing_nodes(snapshot, reference) {
+        pass.on_node(pod);
+    }
+    pass
+}
+
+/// Pods of the plan that need new nodes, the largest first, with the pool of their node, by precedence.
+fn on_new_nodes<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a PodView, usize)> {
+    let mut pools: Vec<&PoolView> = snapshot.pools.iter().map(|offer| offer.pool.as_ref()).collect();
+    pools.sort_by(|a, b| by_precedence(a, b));
+    let known: BTreeMap<&str, usize> = pools.iter().enumerate().map(|(at, pool)| (pool.name.as_str(), at)).collect();
     // Claims take pods in the order of the pass.
-    let pods = plan.claims.iter().flat_map(|claim| &claim.pods);
-    pods.filter_map(|pod| snapshot.pending.get(pod)).map(AsRef::as_ref).collect()
+    let pods = plan.claims.iter().flat_map(|claim| {
+        let pool = known.get(claim.pool.name.as_str()).copied().unwrap_or(0);
+        claim.pods.iter().map(move |pod| (pod, pool))
+    });
+    pods.filter_map(|(pod, pool)| Some((snapshot.pending.get(pod)?.as_ref(), pool))).collect()
 }
 
 fn on_existing_nodes<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<&'a PodView> {

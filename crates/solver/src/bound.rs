@@ -7,7 +7,7 @@ use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::resources::{CPU, MEMORY, PODS};
 use karpenter_model::snapshot::Snapshot;
 
-use crate::best::reading::{Limited, Reading, Strictness, read};
+use crate::best::reading::{Limited, Reading, Source, Strictness, read};
 use crate::options::Options;
 use crate::packing::bits::Bits;
 use crate::packing::fill::values_of;
@@ -69,7 +69,8 @@ const MOST_ITEMS: usize = 400;
 pub(crate) fn of(snapshot: &Snapshot, rules: &LabelRules, options: &Options, plan: &Plan, steps: &mut Steps) -> Bound {
     let pods: Vec<&PodView> =
         plan.placed.keys().filter_map(|pod| snapshot.pending.get(pod)).map(AsRef::as_ref).collect();
-    let reading = read(snapshot, rules, options, Strictness::Required, &pods);
+    let source = Source { snapshot, rules, options, strictness: Strictness::Required, zones: None };
+    let reading = read(&source, &pods);
     let problem = &reading.problem;
     // A pod that only a reservation or an existing node can hold costs nothing for sure.
     let counts: Vec<u32> = problem.items.iter().map(|item| if item.bins.is_empty() { 0 } else { item.count }).collect();

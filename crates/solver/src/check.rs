@@ -7,17 +7,22 @@ mod amounts;
 mod bound;
 mod claims;
 mod devices;
+mod kinds;
 mod knapsack;
+mod market;
 mod prices;
 mod sites;
 mod topology;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::PodId;
+use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::Snapshot;
+use karpenter_model::taints::Taint;
 
+use self::market::Market;
 use self::sites::{Site, Sites};
 use crate::plan::{Placement, Plan};
 
@@ -67,6 +72,7 @@ struct Check<'a> {
     rules: &'a LabelRules,
     plan: &'a Plan,
     sites: Sites<'a>,
+    market: Market<'a>,
     found: Vec<Violation>,
 }
 
@@ -74,17 +80,18 @@ impl Check<'_> {
     fn report(&mut self, rule: Rule, what: String) {
         self.found.push(Violation { rule, what });
     }
+
+    fn report_all(&mut self, rule: Rule, all: Vec<String>) {
+        self.found.extend(all.into_iter().map(|what| Violation { rule, what }));
+    }
 }
 
 /// Everything that is wrong with the plan; empty for a valid one.
 pub fn violations(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan) -> Vec<Violation> {
-    let sites = Sites::new(snapshot, rules, plan);
-    let mut check = Check { snapshot, rules, plan, sites, found: Vec::new() };
+    let mut check = Check::new(snapshot, rules, plan);
     check.accounting();
-    for site in check.sites.all.clone() {
-        check.pods_may_be_there(&site);
-        check.amounts(&site);
-    }
+    check.pods_may_be_there();
+    check.amounts();
     check.claims();
     check.devices();
     check.topology();
@@ -98,63 +105,111 @@ pub fn violations(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan) -> Vec<V
 /// nothing about it, or contradicts itself.
 pub fn certified_bound(snapshot: &Snapshot, rules: &LabelRules, plan: &Plan) -> Option<f64> {
     plan.bound.as_ref()?;
-    let sites = Sites::new(snapshot, rules, plan);
-    Check { snapshot, rules, plan, sites, found: Vec::new() }.certified().ok()
+    Check::new(snapshot, rules, plan).certified().ok()
+}
+
+/// What speaks against a pod on a site.
+#[derive(Clone, Copy)]
+struct Objections {
+    /// Which of the site's taints it does not tolerate.
+    taint: Option<usize>,
+    requirements: bool,
+    volumes: bool,
 }
 
 impl<'a> Check<'a> {
+    fn new(snapshot: &'a Snapshot, rules: &'a LabelRules, plan: &'a Plan) -> Self {
+        let mut market = Market::new(snapshot, rules);
+        let sites = Sites::new(snapshot, rules, plan, &mut market);
+        Self { snapshot, rules, plan, sites, market, found: Vec::new() }
+    }
+
     fn accounting(&mut self) {
+        let mut times: BTreeMap<&PodId, usize> = BTreeMap::new();
+        let unplaced = self.plan.unplaced.iter().map(|unplaced| &unplaced.pod);
+        for pod in self.plan.placed.keys().chain(unplaced).chain(&self.plan.untried) {
+            *times.entry(pod).or_default() += 1;
+        }
+        let mut found = Vec::new();
         for pod in self.snapshot.pending.keys() {
-            let placed = usize::from(self.plan.placed.contains_key(pod));
-            let refused = self.plan.unplaced.iter().filter(|unplaced| unplaced.pod == *pod).count();
-            let untried = self.plan.untried.iter().filter(|untried| *untried == pod).count();
-            if placed + refused + untried != 1 {
-                self.report(Rule::Accounting, format!("{pod} is accounted for {} times", placed + refused + untried));
+            let count = times.get(pod).copied().unwrap_or(0);
+            if count != 1 {
+                found.push(format!("{pod} is accounted for {count} times"));
             }
         }
+        let mut holders: BTreeMap<&PodId, Vec<usize>> = BTreeMap::new();
+        for (index, claim) in self.plan.claims.iter().enumerate() {
+            for pod in &claim.pods {
+                let known = holders.entry(pod).or_default();
+                if known.last() != Some(&index) {
+                    known.push(index);
+                }
+            }
+        }
+        let staying = self.snapshot.nodes.iter().filter(|node| node.stays());
+        let nodes: BTreeSet<&str> = staying.map(karpenter_model::snapshot::ExistingNode::name).collect();
         let mut wrong: Vec<&PodId> = Vec::new();
         for (pod, placement) in &self.plan.placed {
-            let holders = self.plan.claims.iter().enumerate().filter(|(_, claim)| claim.pods.contains(pod));
-            let holders: Vec<usize> = holders.map(|(index, _)| index).collect();
+            let holders = holders.get(pod).map_or(&[][..], Vec::as_slice);
             let there = match placement {
                 Placement::New(index) => holders == [*index],
-                Placement::Existing(name) => {
-                    let there = self.snapshot.nodes.iter().any(|node| node.name() == name && node.stays());
-                    there && holders.is_empty()
-                }
+                Placement::Existing(name) => nodes.contains(name.as_str()) && holders.is_empty(),
             };
             if !there || !self.snapshot.pending.contains_key(pod) {
                 wrong.push(pod);
             }
         }
-        let unknown = self.plan.claims.iter().flat_map(|claim| &claim.pods);
-        wrong.extend(unknown.filter(|pod| !self.plan.placed.contains_key(pod)));
-        for pod in wrong {
-            self.report(Rule::Accounting, format!("{pod} is not where the plan says"));
-        }
+        wrong.extend(holders.keys().filter(|pod| !self.plan.placed.contains_key(pod)));
+        found.extend(wrong.into_iter().map(|pod| format!("{pod} is not where the plan says")));
+        self.report_all(Rule::Accounting, found);
     }
 
     /// Taints, labels and volumes of each pod that is new on the site.
-    fn pods_may_be_there(&mut self, site: &Site<'a>) {
-        let soft = self.snapshot.pools.iter().flat_map(|offer| &offer.pool.taints);
-        let may_ignore_soft = soft.clone().any(sites::is_soft);
-        for pod in &site.new_pods {
-            let refuses = |taint: &&karpenter_model::taints::Taint| {
-                !pod.tolerates(taint) && (!may_ignore_soft || !sites::is_soft(taint))
-            };
-            if let Some(taint) = site.taints.iter().find(refuses) {
-                self.report(Rule::Taints, format!("{} does not tolerate {taint} of {}", pod.id, site.name));
-            }
-            let wishes = &pod.scheduling;
-            let any_term =
-                wishes.required_terms.is_empty() || wishes.required_terms.iter().any(|term| site.is_within(term));
-            if !site.is_within(&wishes.node_selector) || !any_term {
-                self.report(Rule::Requirements, format!("{} may not be on {}", pod.id, site.name));
-            }
-            let places = &wishes.volumes.alternatives;
-            if !places.is_empty() && !places.iter().any(|place| site.is_within(place)) {
-                self.report(Rule::Volumes, format!("volumes of {} are not near {}", pod.id, site.name));
+    fn pods_may_be_there(&mut self) {
+        let mut found = Vec::new();
+        let mut known: BTreeMap<(usize, usize), Objections> = BTreeMap::new();
+        let may_ignore_soft = self.snapshot.pools.iter().flat_map(|offer| &offer.pool.taints).any(sites::is_soft);
+        for site in &self.sites.all {
+            for (pod, kind) in &site.new_pods {
+                let judge = || objections(site, pod, may_ignore_soft);
+                let of_claim = site.claim.filter(|_| !names_hosts(pod));
+                let against = match of_claim {
+                    Some((_, listing)) => *known.entry((listing, *kind)).or_insert_with(judge),
+                    None => judge(),
+                };
+                if let Some(taint) = against.taint.map(|at| &site.taints[at]) {
+                    let what = format!("{} does not tolerate {taint} of {}", pod.id, site.name);
+                    found.push((Rule::Taints, what));
+                }
+                if against.requirements {
+                    found.push((Rule::Requirements, format!("{} may not be on {}", pod.id, site.name)));
+                }
+                if against.volumes {
+                    found.push((Rule::Volumes, format!("volumes of {} are not near {}", pod.id, site.name)));
+                }
             }
         }
+        for (rule, what) in found {
+            self.report(rule, what);
+        }
     }
+}
+
+fn objections(site: &Site<'_>, pod: &PodView, may_ignore_soft: bool) -> Objections {
+    let wishes = &pod.scheduling;
+    let refuses = |taint: &Taint| !pod.tolerates(taint) && (!may_ignore_soft || !sites::is_soft(taint));
+    let any_term = wishes.required_terms.is_empty() || wishes.required_terms.iter().any(|term| site.is_within(term));
+    let places = &wishes.volumes.alternatives;
+    Objections {
+        taint: site.taints.iter().position(refuses),
+        requirements: !site.is_within(&wishes.node_selector) || !any_term,
+        volumes: !places.is_empty() && !places.iter().any(|place| site.is_within(place)),
+    }
+}
+
+/// Only one of several claims that are alike otherwise may be what the pod asks for.
+fn names_hosts(pod: &PodView) -> bool {
+    let wishes = &pod.scheduling;
+    let mut asked = wishes.required_terms.iter().chain(&wishes.volumes.alternatives).chain([&wishes.node_selector]);
+    asked.any(|asked| asked.has_key(karpenter_model::labels::HOSTNAME))
 }

@@ -11,12 +11,12 @@ pub(crate) mod bits;
 pub(crate) mod fill;
 pub(crate) mod fluid;
 pub(crate) mod knapsack;
+mod ladder;
 mod master;
 pub(crate) mod patterns;
 mod relaxation;
 pub(crate) mod search;
 
-#[cfg(test)]
 #[cfg(test)]
 mod tests;
 
@@ -83,6 +83,11 @@ impl Steps {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.left == 0
+    }
+
+    /// How often there is enough for work of this many steps.
+    pub(crate) fn afford(&self, steps: usize) -> u32 {
+        u32::try_from(self.left / (steps as u64).max(1)).unwrap_or(u32::MAX)
     }
 
     /// Part of what is left, for work that must leave something to those after it.

@@ -41,14 +41,6 @@ fn keeps_apart(pod: &PodView, term: &AffinityTerm) -> bool {
     term.key == labels::HOSTNAME && here && selects(term.selector.as_ref(), pod)
 }
 
-/// Which rules of the pod count the pod itself; pods that differ in this are not alike.
-pub(crate) fn counts_itself(pod: &PodView) -> Vec<bool> {
-    let spread = pod.scheduling.spread.iter().map(|constraint| selects(constraint.selector.as_ref(), pod));
-    let preferred = pod.scheduling.preferred_anti_affinity.iter().map(|preferred| &preferred.value);
-    let terms = pod.scheduling.anti_affinity.iter().chain(preferred).chain(&pod.scheduling.affinity);
-    spread.chain(terms.map(|term| selects(term.selector.as_ref(), pod))).collect()
-}
-
 /// The positions of the pod's caps in `all`, which grows as needed. With `wishes` also those that could be given up.
 pub(crate) fn of(pod: &PodView, wishes: bool, all: &mut Vec<Cap>) -> Vec<usize> {
     let mut own: Vec<Cap> = Vec::new();

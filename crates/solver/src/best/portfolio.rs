@@ -20,6 +20,11 @@ pub(crate) fn packings(reading: &Reading<'_>, reference: f64, steps: &mut Steps)
     if problem.bins.is_empty() || counts.iter().all(|count| *count == 0) {
         return Vec::new();
     }
+    if !reading.zone_names.is_empty() {
+        let mut found = in_zones(reading, &counts, steps);
+        found.retain(|candidate| problem.cost(&candidate.packing) < reference * (1.0 - 1e-9));
+        return found;
+    }
     let mut found: Vec<Candidate> = Vec::new();
     if reading.zones > 1 {
         let mut share = steps.share(50);
@@ -32,6 +37,35 @@ pub(crate) fn packings(reading: &Reading<'_>, reference: f64, steps: &mut Steps)
     // Pods that no bin holds cost something too, so that the comparison is in favour of the packing.
     found.retain(|candidate| problem.cost(&candidate.packing) < reference * (1.0 - 1e-9));
     found
+}
+
+/// Pods that have their zones: one zone after the other.
+fn in_zones(reading: &Reading<'_>, counts: &[u32], steps: &mut Steps) -> Vec<Candidate> {
+    let problem = &reading.problem;
+    let zones = reading.zone_names.len();
+    let (mut packing, mut part) = (Packing::new(), Part::Fill);
+    for zone in (0..zones).map(Some).chain([None]) {
+        let own: Vec<usize> =
+            (0..counts.len()).filter(|item| reading.item_zones[*item] == zone && counts[*item] > 0).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let left = zone.map_or(1, |zone| zones - zone) as u64;
+        let mut share = steps.share(100 / left);
+        let items = own.iter().map(|item| problem.items[*item].clone()).collect();
+        let (part_of_it, bins) = Problem::new(items, &problem.bins);
+        let own_counts: Vec<u32> = own.iter().map(|item| counts[*item]).collect();
+        let best = packed(&part_of_it, &own_counts, &mut share).into_iter().next();
+        steps.spend(share);
+        let Some(best) = best else { return Vec::new() };
+        part = best.part;
+        packing.extend(best.packing.into_iter().map(|one| Packed {
+            bin: bins[one.bin],
+            load: one.load.into_iter().map(|(item, count)| (own[item], count)).collect(),
+            times: one.times,
+        }));
+    }
+    vec![Candidate { part, packing }]
 }
 
 /// Pods that must spread over zones: one zone is packed with its part of everything, and the others like it. What cannot

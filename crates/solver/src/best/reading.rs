@@ -1,6 +1,8 @@
 //! A snapshot read as a packing problem.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
@@ -13,6 +15,7 @@ use karpenter_model::snapshot::{PoolOffer, Snapshot};
 use karpenter_model::taints::{Effect, Taint, Toleration, first_untolerated};
 
 use super::caps::{self, Cap};
+use super::zones::{self, Zones};
 use crate::options::{Options, Preferences, Reserved};
 use crate::packing::bits::Bits;
 use crate::packing::{Bin, Item, Problem, fits};
@@ -43,8 +46,15 @@ pub(crate) struct Reading<'a> {
     pub(crate) limited: Vec<Limited>,
     /// Names of the first dimensions; the others are caps.
     pub(crate) resources: Vec<String>,
-    /// How many zones pods must spread over; 0 when none must.
+    /// How many zones pods must spread over; 0 when none must, or when each has its zone.
     pub(crate) zones: u32,
+    /// By item: the zone that its pods shall go to.
+    pub(crate) item_zones: Vec<Option<usize>>,
+    /// By item: a rule about zones is about its pods.
+    pub(crate) is_tied: Vec<bool>,
+    pub(crate) zone_names: Vec<String>,
+    /// The order in which pods are to be placed, where each has its zone.
+    pub(crate) order: Vec<&'a PodView>,
 }
 
 /// What a pod asks of its node, without amounts.
@@ -55,22 +65,18 @@ struct Place {
     tolerations: Vec<Toleration>,
 }
 
-struct Source<'a> {
-    snapshot: &'a Snapshot,
-    rules: &'a LabelRules,
-    options: &'a Options,
-    strictness: Strictness,
+/// What is read, and how.
+pub(crate) struct Source<'a, 's> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) rules: &'s LabelRules,
+    pub(crate) options: &'s Options,
+    pub(crate) strictness: Strictness,
+    /// Where pods shall go.
+    pub(crate) zones: Option<&'s Zones<'a>>,
 }
 
 /// Reads the pods with everything that they could be put on.
-pub(crate) fn read<'a>(
-    snapshot: &'a Snapshot,
-    rules: &'a LabelRules,
-    options: &'a Options,
-    strictness: Strictness,
-    pods: &[&'a PodView],
-) -> Reading<'a> {
-    let source = Source { snapshot, rules, options, strictness };
+pub(crate) fn read<'a>(source: &Source<'a, '_>, pods: &[&'a PodView]) -> Reading<'a> {
     let mut resources: Vec<String> = Vec::new();
     for (name, amount) in pods.iter().flat_map(|pod| pod.requests.iter()) {
         if !amount.is_zero() && !resources.iter().any(|known| known == name) {
@@ -81,35 +87,32 @@ pub(crate) fn read<'a>(
     let mut places: Vec<Place> = Vec::new();
     let mut all_caps: Vec<Cap> = Vec::new();
     let mut groups: Vec<Group<'a>> = Vec::new();
-    let mut known: BTreeMap<Vec<(&str, i128)>, Vec<usize>> = BTreeMap::new();
+    // By number and zone, and by the address of what pods of one workload share.
+    let mut known: BTreeMap<(u64, Option<usize>), Vec<usize>> = BTreeMap::new();
+    let mut shared: BTreeMap<(usize, &str, Option<usize>), usize> = BTreeMap::new();
     for pod in pods {
-        let key = pod.requests.iter().map(|(name, amount)| (name, amount.nanos())).collect();
-        let same = known.entry(key).or_default();
-        let counted = |group: &Group<'a>| {
-            group.scheduling == &pod.scheduling
-                && group.namespace == pod.id.namespace
-                && group.pods[0].resource_claims == pod.resource_claims
-                && caps::counts_itself(group.pods[0]) == caps::counts_itself(pod)
-        };
-        if let Some(group) = same.iter().find(|group| counted(&groups[**group])) {
+        let zone = source.zones.and_then(|zones| zones.of(&pod.id));
+        let address = (Arc::as_ptr(&pod.class).addr(), pod.id.namespace.as_str(), zone);
+        if let Some(group) = shared.get(&address) {
             groups[*group].pods.push(pod);
             continue;
         }
+        let same = known.entry((number(pod), zone)).or_default();
+        if let Some(group) = same.iter().find(|group| are_alike(groups[**group].pods[0], pod)) {
+            groups[*group].pods.push(pod);
+            shared.insert(address, *group);
+            continue;
+        }
+        shared.insert(address, groups.len());
         same.push(groups.len());
-        let place = source.place(&pod.scheduling);
+        let place = source.place(&pod.scheduling, zone);
         let index = places.iter().position(|known| *known == place).unwrap_or(places.len());
         if index == places.len() {
             places.push(place);
         }
-        let wishes = strictness == Strictness::Wished && options.preferences == Preferences::Respect;
+        let wishes = source.strictness == Strictness::Wished && source.options.preferences == Preferences::Respect;
         let caps = caps::of(pod, wishes, &mut all_caps);
-        groups.push(Group {
-            scheduling: &pod.scheduling,
-            namespace: &pod.id.namespace,
-            place: index,
-            caps,
-            pods: vec![pod],
-        });
+        groups.push(Group { place: index, caps, zone, pods: vec![pod] });
     }
     let mut columns = source.columns(&places, &resources);
     for (bin, _) in columns.bins.iter_mut().map(|(bin, pool, _)| (bin, pool)) {
@@ -119,8 +122,28 @@ pub(crate) fn read<'a>(
         // Nodes that exist may have pods that count already; a bound must not rely on them.
         limited.bin.capacity.extend(all_caps.iter().map(|_| f64::MAX));
     }
-    let zones = if pods.iter().any(|pod| spreads_over_zones(pod)) { zones(snapshot) } else { 0 };
-    Reading { zones, ..items(groups, columns, resources, all_caps.len(), &source) }
+    let spread = source.zones.is_none() && pods.iter().any(|pod| spreads_over_zones(pod));
+    let zones = if spread { u32::try_from(zones::names(source.snapshot).len()).unwrap_or(0) } else { 0 };
+    let mut reading = Reading { zones, ..items(groups, columns, resources, all_caps.len(), source) };
+    if let Some(zones) = source.zones {
+        reading.order.clone_from(&zones.order);
+        reading.zone_names = zones.names.iter().map(|&name| name.to_owned()).collect();
+        let tied = |groups: &Vec<Vec<&PodView>>| groups.iter().any(|group| zones.is_tied(group[0]));
+        reading.is_tied = reading.members.iter().map(tied).collect();
+    }
+    reading
+}
+
+/// Equal pods have the same number; others hardly ever.
+fn number(pod: &PodView) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&pod.id.namespace, &pod.labels, &pod.scheduling).hash(&mut hasher);
+    pod.requests.iter().for_each(|(name, amount)| (name, amount.nanos()).hash(&mut hasher));
+    hasher.finish()
+}
+
+fn are_alike(a: &PodView, b: &PodView) -> bool {
+    a.requests == b.requests && a.id.namespace == b.id.namespace && a.labels == b.labels && a.scheduling == b.scheduling
 }
 
 fn spreads_over_zones(pod: &PodView) -> bool {
@@ -128,20 +151,11 @@ fn spreads_over_zones(pod: &PodView) -> bool {
     pod.scheduling.spread.iter().any(hard)
 }
 
-/// Zones that something can be launched in.
-fn zones(snapshot: &Snapshot) -> u32 {
-    let types = snapshot.pools.iter().flat_map(|offer| offer.instance_types.iter());
-    let offerings = types.flat_map(|known| &known.offerings).filter(|offering| offering.is_launchable());
-    let zones: BTreeSet<&str> = offerings.filter_map(|offering| offering.zone()).collect();
-    u32::try_from(zones.len()).unwrap_or(0)
-}
-
 /// Pods that ask for the same.
 struct Group<'a> {
-    scheduling: &'a PodScheduling,
-    namespace: &'a str,
     place: usize,
     caps: Vec<usize>,
+    zone: Option<usize>,
     pods: Vec<&'a PodView>,
 }
 
@@ -157,11 +171,12 @@ fn items<'a>(
     columns: Columns,
     resources: Vec<String>,
     caps: usize,
-    source: &Source<'_>,
+    source: &Source<'_, '_>,
 ) -> Reading<'a> {
     let mut index: BTreeMap<(Vec<u64>, usize), usize> = BTreeMap::new();
     let mut list: Vec<Item> = Vec::new();
     let mut members: Vec<Vec<Vec<&'a PodView>>> = Vec::new();
+    let mut item_zones: Vec<Option<usize>> = Vec::new();
     for group in groups {
         let mut need: Vec<f64> =
             resources.iter().map(|name| group.pods[0].requests.amount(name).as_f64().max(0.0)).collect();
@@ -179,6 +194,7 @@ fn items<'a>(
             }
             list.push(Item { need, count: 0, bins });
             members.push(Vec::new());
+            item_zones.push(group.zone);
             list.len() - 1
         });
         list[at].count += u32::try_from(group.pods.len()).unwrap_or(u32::MAX);
@@ -194,6 +210,10 @@ fn items<'a>(
         limited: columns.limited,
         resources,
         zones: 0,
+        item_zones,
+        is_tied: Vec::new(),
+        zone_names: Vec::new(),
+        order: Vec::new(),
     }
 }
 
@@ -206,8 +226,8 @@ fn keep_heaviest(bins: &mut Bits, columns: &Columns) {
     *bins = kept;
 }
 
-impl Source<'_> {
-    fn place(&self, wishes: &PodScheduling) -> Place {
+impl Source<'_, '_> {
+    fn place(&self, wishes: &PodScheduling, zone: Option<usize>) -> Place {
         let nodes: Vec<Requirements> = match self.strictness {
             Strictness::Wished if self.options.preferences == Preferences::Respect => vec![wishes.requirements()],
             Strictness::Wished => vec![wishes.strict_requirements()],
@@ -221,6 +241,12 @@ impl Source<'_> {
             nodes
         } else {
             nodes.iter().flat_map(|one| volumes.iter().map(|volume| together(one, volume))).collect()
+        };
+        let zone = self.zones.zip(zone).map(|(zones, zone)| zones.names[zone]);
+        let here = zone.map(|zone| Requirements::from_iter([Requirement::any_of(labels::ZONE, [zone])]));
+        let alternatives = match here {
+            Some(here) => alternatives.iter().map(|one| together(one, &here)).collect(),
+            None => alternatives,
         };
         Place { alternatives, tolerations: wishes.tolerations.clone() }
     }

@@ -1,6 +1,8 @@
 //! A packing, pod by pod, through a pass.
 
-use karpenter_model::pod::PodView;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use karpenter_model::pod::{PodId, PodView};
 
 use super::Engine;
 use super::portfolio;
@@ -17,6 +19,8 @@ struct Node {
     /// The claim, once it is open.
     claim: Option<usize>,
     bin: usize,
+    /// The zone that the node must be in.
+    zone: Option<usize>,
     /// What should still come.
     missing: Load,
     /// What the bin has left when everything planned is in.
@@ -68,6 +72,9 @@ pub(crate) fn replay<'a>(reading: &Reading<'a>, packing: &Packing, engine: &mut 
     let mut next = packing.clone();
     for turn in 0..REPACKS {
         nodes.extend(planned(reading, &next));
+        if turn == 0 {
+            place_in_order(reading, &mut nodes, &mut waiting, engine);
+        }
         place(reading, &mut nodes, &mut waiting, engine);
         nodes.retain(|node| node.claim.is_some());
         fill_up(reading, &mut nodes, &mut waiting, engine);
@@ -101,9 +108,13 @@ fn planned<'p>(reading: &'p Reading<'_>, packing: &'p Packing) -> impl Iterator<
         let mut missing = packed.load.clone();
         missing
             .sort_by(|a, b| bulk(reading, b.0, packed.bin).total_cmp(&bulk(reading, a.0, packed.bin)).then(a.cmp(b)));
+        // Only rules about zones are a reason to ask for one: others may take what can be had.
+        let tied = packed.load.iter().find(|(item, _)| reading.is_tied.get(*item).copied().unwrap_or(false));
+        let zone = tied.and_then(|(item, _)| reading.item_zones[*item]);
         (0..packed.times).map(move |_| Node {
             claim: None,
             bin: packed.bin,
+            zone,
             missing: missing.clone(),
             room: room.clone(),
         })
@@ -116,6 +127,73 @@ fn bulk(reading: &Reading<'_>, item: usize, bin: usize) -> f64 {
     shares.map(|(need, capacity)| need / capacity.max(1e-12)).fold(0.0, f64::max)
 }
 
+/// On the node, which is opened if need be.
+fn put<'a>(
+    reading: &Reading<'a>,
+    (claim, bin, zone): (&mut Option<usize>, usize, Option<usize>),
+    pod: &'a PodView,
+    engine: &mut impl Engine<'a>,
+) -> bool {
+    if let Some(claim) = *claim {
+        return engine.add(pod, claim);
+    }
+    let pool = reading.pools[bin];
+    *claim = match zone {
+        Some(zone) => engine.open_in(pod, pool, &reading.zone_names[zone]),
+        None => engine.open(pod, pool),
+    };
+    claim.is_some()
+}
+
+/// Nodes that a pod is tried on before the next pod has its turn.
+const TRIES: usize = 12;
+
+/// Pods in the order that the rules about zones allow, each on a node that has a place for one of its kind.
+fn place_in_order<'a>(
+    reading: &Reading<'a>,
+    nodes: &mut [Node],
+    waiting: &mut Waiting<'a>,
+    engine: &mut impl Engine<'a>,
+) {
+    if reading.order.is_empty() {
+        return;
+    }
+    let mut item_of: BTreeMap<&PodId, usize> = BTreeMap::new();
+    for (item, groups) in reading.members.iter().enumerate() {
+        item_of.extend(groups.iter().flatten().map(|pod| (&pod.id, item)));
+    }
+    let mut open: Vec<VecDeque<usize>> = vec![VecDeque::new(); reading.members.len()];
+    for (at, node) in nodes.iter().enumerate() {
+        node.missing.iter().for_each(|(item, _)| open[*item].push_back(at));
+    }
+    let mut placed: BTreeSet<&PodId> = BTreeSet::new();
+    for pod in &reading.order {
+        let Some(item) = item_of.get(&pod.id).copied() else { continue };
+        for _ in 0..TRIES.min(open[item].len()) {
+            let Some(at) = open[item].pop_front() else { break };
+            let node = &mut nodes[at];
+            let done = put(reading, (&mut node.claim, node.bin, node.zone), pod, engine);
+            let missing = node.missing.iter_mut().find(|(known, _)| *known == item);
+            let left = missing.map_or(0, |(_, count)| {
+                *count -= u32::from(done);
+                *count
+            });
+            if done {
+                placed.insert(&pod.id);
+                if left > 0 {
+                    open[item].push_front(at);
+                }
+                break;
+            }
+            open[item].push_back(at);
+        }
+    }
+    for node in nodes {
+        node.missing.retain(|(_, count)| *count > 0);
+    }
+    waiting.members.iter_mut().flatten().for_each(|group| group.retain(|pod| !placed.contains(&pod.id)));
+}
+
 /// Round by round, until a round places nobody.
 fn place<'a>(reading: &Reading<'a>, nodes: &mut [Node], waiting: &mut Waiting<'a>, engine: &mut impl Engine<'a>) {
     for _ in 0..ROUNDS {
@@ -124,13 +202,7 @@ fn place<'a>(reading: &Reading<'a>, nodes: &mut [Node], waiting: &mut Waiting<'a
             for (item, count) in &mut node.missing {
                 while *count > 0 {
                     let claim = &mut node.claim;
-                    let taken = waiting.offer(*item, |pod| {
-                        if let Some(claim) = *claim {
-                            return engine.add(pod, claim);
-                        }
-                        *claim = engine.open(pod, reading.pools[node.bin]);
-                        claim.is_some()
-                    });
+                    let taken = waiting.offer(*item, |pod| put(reading, (claim, node.bin, node.zone), pod, engine));
                     if !taken {
                         break;
                     }

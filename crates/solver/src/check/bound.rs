@@ -4,7 +4,7 @@
 //! are worth, less what existing nodes and reserved instances could hold for less. Where some node could hold more, by
 //! a factor, all pods are worth less by that factor.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels;
@@ -15,6 +15,7 @@ use karpenter_model::resources::Resources;
 use karpenter_model::scheduling::{HostPort, WhenUnsatisfiable};
 use karpenter_model::selector::Selector;
 
+use super::kinds::digest;
 use super::knapsack::{Kind, Room, most};
 use super::sites::is_soft;
 use super::{Check, Rule};
@@ -29,8 +30,29 @@ struct Class<'a> {
     worth: f64,
 }
 
+/// What is to be put somewhere.
+#[derive(Default)]
+struct Stock<'a> {
+    /// Resources that somebody asks for.
+    names: Vec<&'a str>,
+    /// Further dimensions.
+    shares: Vec<Share>,
+    /// A pod for each set of demands on the place.
+    places: Vec<&'a PodView>,
+    /// With the place.
+    kinds: Vec<(Kind, usize)>,
+}
+
+impl Stock<'_> {
+    /// How much there is of everything on a node with these amounts; on one that exists nobody knows of shares.
+    fn room(&self, amounts: &Resources, shared: bool) -> Vec<f64> {
+        let amounts = self.names.iter().map(|name| amounts.amount(name).as_f64().max(0.0));
+        amounts.chain(self.shares.iter().map(|share| if shared { share.most() } else { 1e9 })).collect()
+    }
+}
+
 /// Why at most so many pods of a kind share a node.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Share {
     Spread(String, Option<Selector>, u32),
     Apart(Option<Selector>, karpenter_model::scheduling::Namespaces),
@@ -62,19 +84,24 @@ impl<'a> Check<'a> {
         let Some(bound) = &self.plan.bound else { return Ok(0.0) };
         let mut seen: BTreeSet<&PodId> = BTreeSet::new();
         let mut classes: Vec<Class<'a>> = Vec::new();
+        let mut index: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
         for worth in &bound.worths {
             if !worth.per_hour.is_finite() || worth.per_hour < 0.0 {
                 return Err(format!("pods are worth {}", worth.per_hour));
             }
-            let start = classes.len();
             for id in &worth.pods {
                 let pod = self.snapshot.pending.get(id).filter(|_| self.plan.placed.contains_key(id));
                 let Some(pod) = pod.filter(|_| seen.insert(id)) else {
                     return Err(format!("{id} is worth something, but not placed once"));
                 };
-                match classes[start..].iter_mut().find(|class| alike(class.example, pod)) {
-                    Some(class) => class.count += 1,
-                    None => classes.push(Class { example: pod, count: 1, worth: worth.per_hour }),
+                let requests: Vec<(&str, i128)> = pod.requests.iter().map(|(n, amount)| (n, amount.nanos())).collect();
+                let number = digest(&(&pod.id.namespace, &pod.scheduling, requests));
+                let known = index.entry((worth.per_hour.to_bits(), number)).or_default();
+                if let Some(class) = known.iter().find(|class| alike(classes[**class].example, pod)) {
+                    classes[*class].count += 1;
+                } else {
+                    known.push(classes.len());
+                    classes.push(Class { example: pod, count: 1, worth: worth.per_hour });
                 }
             }
         }
@@ -82,46 +109,32 @@ impl<'a> Check<'a> {
     }
 
     fn proven(&self, classes: &[Class<'a>]) -> f64 {
-        let mut names: Vec<&str> =
-            classes.iter().flat_map(|class| class.example.requests.iter()).map(|(n, _)| n).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut shares: Vec<Share> = Vec::new();
-        let own: Vec<Vec<usize>> = classes.iter().map(|class| shares_of(class.example, &mut shares)).collect();
-        let kind = |(class, own): (&Class<'a>, &Vec<usize>)| {
-            let mut need: Vec<f64> = names.iter().map(|name| class.example.requests.amount(name).as_f64()).collect();
-            need.extend((0..shares.len()).map(|share| f64::from(u8::from(own.contains(&share)))));
-            Kind { worth: class.worth, need, count: class.count }
-        };
-        let kinds: Vec<Kind> = classes.iter().zip(&own).map(kind).collect();
-        let start = self.start_prices(&names, shares.len());
-        let room = |amounts: &Resources, shared: bool| -> Vec<f64> {
-            let amounts = names.iter().map(|name| amounts.amount(name).as_f64().max(0.0));
-            amounts.chain(shares.iter().map(|share| if shared { share.most() } else { 1e9 })).collect()
-        };
+        let stock = stock(classes);
+        let start = self.start_prices(&stock.names, stock.shares.len());
         let mut over: f64 = 1.0;
         // Who holds what more than its price, to be scaled like the rest in the end.
         let mut limited: Vec<(f64, f64, u32)> = Vec::new();
-        let mut done: Vec<(Vec<f64>, f64, Vec<usize>)> = Vec::new();
+        let mut done: BTreeSet<(Vec<u64>, u64, Vec<usize>)> = BTreeSet::new();
         for offer in &self.snapshot.pools {
             for known in offer.instance_types.iter() {
                 let mut taken = Resources::new();
-                self.daemons_on(&offer.pool, known).iter().for_each(|daemon| taken.add(&daemon.requests));
+                self.market.daemons_on(&offer.pool, known).iter().for_each(|daemon| taken.add(&daemon.requests));
                 for offering in known.offerings.iter().filter(|offering| offering.available) {
-                    let mut free = known.allocatable_with(&offering.overrides);
-                    free.subtract(&taken);
-                    let users = |class: &Class<'a>| self.may_use(class.example, &offer.pool, known, offering);
-                    let users: Vec<usize> = (0..classes.len()).filter(|at| users(&classes[*at])).collect();
+                    let users = |place: &usize| self.may_use(stock.places[*place], &offer.pool, known, offering);
+                    let users: Vec<usize> = (0..stock.places.len()).filter(users).collect();
                     if users.is_empty() {
                         continue;
                     }
-                    let room = Room { capacity: room(&free, true), price: offering.price.per_hour() };
+                    let mut free = known.allocatable_with(&offering.overrides);
+                    free.subtract(&taken);
+                    let room = Room { capacity: stock.room(&free, true), price: offering.price.per_hour() };
                     let reserved = offering.reservation(self.rules);
-                    let key = (room.capacity.clone(), room.price, users.clone());
-                    if reserved.is_none() && done.contains(&key) {
+                    let key = (room.capacity.iter().map(|amount| amount.to_bits()).collect(), room.price.to_bits());
+                    if !done.insert((key.0, key.1, users.clone())) && reserved.is_none() {
                         continue;
                     }
-                    let chosen: Vec<&Kind> = users.iter().map(|at| &kinds[*at]).collect();
+                    let chosen = stock.kinds.iter().filter(|(_, place)| users.binary_search(place).is_ok());
+                    let chosen: Vec<&Kind> = chosen.map(|(kind, _)| kind).collect();
                     match reserved {
                         Some(id) => {
                             let credit = self.snapshot.reservation_credits.get(id).copied().unwrap_or(0);
@@ -130,16 +143,18 @@ impl<'a> Check<'a> {
                         }
                         None => over = over.max(most(&chosen, &room, &start, room.price) / room.price.max(1e-12)),
                     }
-                    done.push(key);
                 }
             }
         }
-        let all: Vec<&Kind> = kinds.iter().collect();
+        let all: Vec<&Kind> = stock.kinds.iter().map(|(kind, _)| kind).collect();
+        let mut alike: BTreeMap<Vec<u64>, f64> = BTreeMap::new();
         for node in self.snapshot.nodes.iter().filter(|node| node.stays()) {
-            let room = Room { capacity: room(&node.available(), false), price: 0.0 };
-            limited.push((most(&all, &room, &start, 0.0), 0.0, 1));
+            let room = Room { capacity: stock.room(&node.available(), false), price: 0.0 };
+            let key = room.capacity.iter().map(|amount| amount.to_bits()).collect();
+            let worth = *alike.entry(key).or_insert_with(|| most(&all, &room, &start, 0.0));
+            limited.push((worth, 0.0, 1));
         }
-        let total: f64 = kinds.iter().map(|kind| kind.worth * f64::from(kind.count)).sum();
+        let total: f64 = all.iter().map(|kind| kind.worth * f64::from(kind.count)).sum();
         let given = |(most, price, count): &(f64, f64, u32)| (most / over - price).max(0.0) * f64::from(*count);
         (total / over - limited.iter().map(given).sum::<f64>()).max(0.0)
     }
@@ -178,6 +193,47 @@ impl<'a> Check<'a> {
     }
 }
 
+/// Pods by what they take from a node, what they are worth and where they may be.
+fn stock<'a>(classes: &[Class<'a>]) -> Stock<'a> {
+    let names: BTreeSet<&str> =
+        classes.iter().flat_map(|class| class.example.requests.iter()).map(|(name, _)| name).collect();
+    let mut shares = Shares::default();
+    let own: Vec<Vec<usize>> = classes.iter().map(|class| shares.of(class.example)).collect();
+    let mut stock = Stock { names: names.into_iter().collect(), shares: shares.all, ..Stock::default() };
+    let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut kinds: BTreeMap<(u64, Vec<u64>, usize), usize> = BTreeMap::new();
+    for (class, own) in classes.iter().zip(&own) {
+        let wishes = &class.example.scheduling;
+        let number = digest(&(
+            (&wishes.node_selector, &wishes.required_terms),
+            (&wishes.volumes.alternatives, &wishes.tolerations),
+        ));
+        let known = places.entry(number).or_default();
+        let same = |place: &&usize| {
+            let other = &stock.places[**place].scheduling;
+            other.node_selector == wishes.node_selector
+                && other.required_terms == wishes.required_terms
+                && other.volumes.alternatives == wishes.volumes.alternatives
+                && other.tolerations == wishes.tolerations
+        };
+        let place = known.iter().find(same).copied().unwrap_or_else(|| {
+            known.push(stock.places.len());
+            stock.places.push(class.example);
+            stock.places.len() - 1
+        });
+        let requests = &class.example.requests;
+        let mut need: Vec<f64> = stock.names.iter().map(|name| requests.amount(name).as_f64()).collect();
+        need.extend((0..stock.shares.len()).map(|share| f64::from(u8::from(own.contains(&share)))));
+        let key = (class.worth.to_bits(), need.iter().map(|amount| amount.to_bits()).collect(), place);
+        let at = *kinds.entry(key).or_insert_with(|| {
+            stock.kinds.push((Kind { worth: class.worth, need, count: 0 }, place));
+            stock.kinds.len() - 1
+        });
+        stock.kinds[at].0.count += class.count;
+    }
+    stock
+}
+
 fn overlaps(asked: &Requirement, side: &Requirements) -> bool {
     side.get(asked.key()).is_none_or(|found| found.intersects(asked))
 }
@@ -199,27 +255,37 @@ fn selects(selector: Option<&Selector>, pod: &PodView) -> bool {
     selector.is_some_and(|selector| selector.matches(&pod.labels))
 }
 
-/// The places on a node that the pod takes one of.
-fn shares_of(pod: &PodView, all: &mut Vec<Share>) -> Vec<usize> {
-    let wishes = &pod.scheduling;
-    let hard = wishes.spread.iter().filter(|one| one.when == WhenUnsatisfiable::DoNotSchedule);
-    let hosts = hard.filter(|one| one.key == labels::HOSTNAME && selects(one.selector.as_ref(), pod));
-    let spread = hosts.map(|one| Share::Spread(pod.id.namespace.clone(), one.selector.clone(), one.max_skew));
-    let apart = wishes.anti_affinity.iter().filter(|term| {
-        let here = term.namespaces.selector.is_none() && term.namespaces.listed.contains(&pod.id.namespace);
-        here && term.key == labels::HOSTNAME && selects(term.selector.as_ref(), pod)
-    });
-    let apart = apart.map(|term| Share::Apart(term.selector.clone(), term.namespaces.clone()));
-    let ports = wishes.host_ports.iter().map(|port| Share::Port(port.clone()));
-    let mut own = Vec::new();
-    for share in spread.chain(apart).chain(ports) {
-        let at = all.iter().position(|known| *known == share).unwrap_or_else(|| {
-            all.push(share);
-            all.len() - 1
+#[derive(Default)]
+struct Shares {
+    all: Vec<Share>,
+    index: BTreeMap<u64, Vec<usize>>,
+}
+
+impl Shares {
+    /// The places on a node that the pod takes one of.
+    fn of(&mut self, pod: &PodView) -> Vec<usize> {
+        let wishes = &pod.scheduling;
+        let hard = wishes.spread.iter().filter(|one| one.when == WhenUnsatisfiable::DoNotSchedule);
+        let hosts = hard.filter(|one| one.key == labels::HOSTNAME && selects(one.selector.as_ref(), pod));
+        let spread = hosts.map(|one| Share::Spread(pod.id.namespace.clone(), one.selector.clone(), one.max_skew));
+        let apart = wishes.anti_affinity.iter().filter(|term| {
+            let here = term.namespaces.selector.is_none() && term.namespaces.listed.contains(&pod.id.namespace);
+            here && term.key == labels::HOSTNAME && selects(term.selector.as_ref(), pod)
         });
-        if !own.contains(&at) {
-            own.push(at);
+        let apart = apart.map(|term| Share::Apart(term.selector.clone(), term.namespaces.clone()));
+        let ports = wishes.host_ports.iter().map(|port| Share::Port(port.clone()));
+        let mut own = Vec::new();
+        for share in spread.chain(apart).chain(ports) {
+            let known = self.index.entry(digest(&share)).or_default();
+            let at = known.iter().find(|at| self.all[**at] == share).copied().unwrap_or_else(|| {
+                known.push(self.all.len());
+                self.all.push(share);
+                self.all.len() - 1
+            });
+            if !own.contains(&at) {
+                own.push(at);
+            }
         }
+        own
     }
-    own
 }

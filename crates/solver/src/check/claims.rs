@@ -17,43 +17,45 @@ impl Check<'_> {
 
     /// Whichever of its types each claim becomes, the pool stays within its limits.
     fn limits(&mut self) {
+        let mut asked: BTreeMap<&str, Resources> = BTreeMap::new();
+        for (claim, listing) in self.sites.all.iter().filter_map(|site| site.claim) {
+            let used = asked.entry(&claim.pool.name).or_default();
+            used.add(&self.market.listings[listing].largest);
+            used.set(NODES, used.amount(NODES) + Quantity::units(1));
+        }
+        let mut found = Vec::new();
         for offer in &self.snapshot.pools {
-            let mut used = offer.usage.clone();
-            let own: Vec<_> = self.plan.claims.iter().filter(|claim| claim.pool.name == offer.pool.name).collect();
-            for claim in &own {
-                let mut largest = Resources::new();
-                for name in claim.instance_types.iter() {
-                    if let Some(known) = self.type_of(&claim.pool.name, name) {
-                        largest.raise_to(&known.capacity);
-                    }
-                }
-                largest.set(NODES, Quantity::units(1));
-                used.add(&largest);
-            }
-            let over = offer.pool.limits.iter().find(|(name, limit)| used.amount(name) > *limit);
-            if let Some((name, limit)) = over.filter(|_| !own.is_empty()) {
-                self.report(Rule::Limits, format!("pool {} exceeds {limit} of {name}", offer.pool.name));
+            let Some(used) = asked.get_mut(offer.pool.name.as_str()) else { continue };
+            used.add(&offer.usage);
+            if let Some((name, limit)) = offer.pool.limits.iter().find(|(name, limit)| used.amount(name) > *limit) {
+                found.push(format!("pool {} exceeds {limit} of {name}", offer.pool.name));
             }
         }
+        self.report_all(Rule::Limits, found);
     }
 
     fn min_values(&mut self) {
-        for claim in &self.plan.claims {
-            for asked in claim.requirements.iter() {
-                let Some(minimum) = asked.min_values() else { continue };
-                let mut values: BTreeSet<String> = BTreeSet::new();
-                for name in claim.instance_types.iter() {
-                    let known = self.type_of(&claim.pool.name, name);
-                    let own = known.and_then(|known| known.requirements.get(asked.key()));
-                    let own = own.filter(|own| own.operator() == Operator::In);
-                    values.extend(own.into_iter().flat_map(Requirement::values).map(ToOwned::to_owned));
-                }
-                values.retain(|value| asked.has(value));
-                if values.len() < minimum as usize {
-                    self.report(Rule::MinValues, format!("a claim has {} values of {asked}", values.len()));
-                }
-            }
+        let mut known: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        let mut found = Vec::new();
+        for (claim, listing) in self.sites.all.iter().filter_map(|site| site.claim) {
+            let all = known.entry(listing).or_insert_with(|| {
+                let minimums = claim.requirements.iter().filter(|asked| asked.min_values().is_some());
+                minimums.filter_map(|asked| self.too_few(listing, asked)).collect()
+            });
+            found.extend(all.iter().cloned());
         }
+        self.report_all(Rule::MinValues, found);
+    }
+
+    fn too_few(&self, listing: usize, asked: &Requirement) -> Option<String> {
+        let minimum = asked.min_values()?;
+        let mut values: BTreeSet<&str> = BTreeSet::new();
+        for listed in &self.market.listings[listing].types {
+            let own = listed.known.requirements.get(asked.key()).filter(|own| own.operator() == Operator::In);
+            values.extend(own.into_iter().flat_map(Requirement::values).filter(|value| asked.has(value)));
+        }
+        let few = values.len() < minimum as usize;
+        few.then(|| format!("a claim has {} values of {asked}", values.len()))
     }
 
     /// No more claims hold a reservation than there are instances left of it.
@@ -62,16 +64,17 @@ impl Check<'_> {
         let mut left: BTreeMap<&str, u32> = BTreeMap::new();
         let types = self.snapshot.pools.iter().flat_map(|offer| offer.instance_types.iter());
         for offering in types.flat_map(|known| &known.offerings) {
+            let Some(count) = offering.reservation_capacity else { continue };
             let id = offering.requirements.get(key).and_then(Requirement::single_value);
-            if let (Some(id), Some(count)) = (id, offering.reservation_capacity) {
+            if let Some(id) = id {
                 let count = count + self.snapshot.reservation_credits.get(id).copied().unwrap_or(0);
                 left.entry(id).and_modify(|known| *known = count.min(*known)).or_insert(count);
             }
         }
+        let held: Vec<&Requirement> = self.plan.claims.iter().filter_map(|claim| claim.requirements.get(key)).collect();
         for (id, count) in left {
-            let holds = |asked: &Requirement| asked.operator() == Operator::In && asked.has(id);
-            let holders = self.plan.claims.iter().filter(|claim| claim.requirements.get(key).is_some_and(holds));
-            let holders = holders.count();
+            let holds = |asked: &&&Requirement| asked.operator() == Operator::In && asked.has(id);
+            let holders = held.iter().filter(holds).count();
             if holders > count as usize {
                 self.report(Rule::Reservations, format!("{holders} claims hold {id}, which has {count} left"));
             }

@@ -27,25 +27,23 @@ const NOTHING: &[Taken] = &[];
 
 impl<'a> Check<'a> {
     pub(super) fn devices(&mut self) {
-        let sites = self.sites.all.clone();
-        let placed = sites.iter().flat_map(|site| &site.new_pods);
+        let sites = &self.sites.all;
+        let placed = sites.iter().flat_map(|site| &site.new_pods).map(|(pod, _)| *pod);
         let Some(facts) = &self.snapshot.devices else {
-            for pod in placed.filter(|pod| pod.uses_devices) {
-                self.report(Rule::Devices, format!("{} uses devices that nobody looks at", pod.id));
-            }
+            let unknown = placed.filter(|pod| pod.uses_devices);
+            let found = unknown.map(|pod| format!("{} uses devices that nobody looks at", pod.id)).collect();
+            self.report_all(Rule::Devices, found);
             return;
         };
-        let outcomes = self.outcomes(&sites);
+        let outcomes = self.outcomes(sites);
         let mut found = Vec::new();
         for outcome in &outcomes {
             found.extend(self.outcome(facts, &sites[outcome.site], outcome));
         }
-        found.extend(given_once(&sites, &outcomes));
+        found.extend(given_once(sites, &outcomes));
         found.extend(self.budgets(facts, &outcomes));
-        found.extend(self.owners(facts, &sites, &outcomes));
-        for what in found {
-            self.report(Rule::Devices, what);
-        }
+        found.extend(self.owners(facts, sites, &outcomes));
+        self.report_all(Rule::Devices, found);
     }
 
     fn outcomes(&self, sites: &[Site<'a>]) -> Vec<Outcome<'a>> {
@@ -53,7 +51,8 @@ impl<'a> Check<'a> {
         for (site, known) in sites.iter().enumerate() {
             if let Some(node) = known.node {
                 let pool = known.certain(labels::NODEPOOL).zip(known.certain(labels::INSTANCE_TYPE));
-                let own = pool.filter(|_| !node.is_initialized()).and_then(|(pool, name)| self.type_of(pool, name));
+                let own =
+                    pool.filter(|_| !node.is_initialized()).and_then(|(pool, name)| self.market.type_of(pool, name));
                 all.push(Outcome {
                     site,
                     type_name: String::new(),
@@ -61,12 +60,12 @@ impl<'a> Check<'a> {
                     taken: self.plan.devices.get(node.name()).map_or(NOTHING, Vec::as_slice),
                 });
             }
-            for name in known.claim.iter().flat_map(|claim| claim.instance_types.iter()) {
-                let claim = known.claim.expect("types are those of a claim");
+            for name in known.claim.iter().flat_map(|(claim, _)| claim.instance_types.iter()) {
+                let Some((claim, _)) = known.claim else { continue };
                 all.push(Outcome {
                     site,
                     type_name: name.clone(),
-                    own: self.type_of(&claim.pool.name, name).map(|known| &known.devices),
+                    own: self.market.type_of(&claim.pool.name, name).map(|known| &known.devices),
                     taken: claim.devices.get(name).map_or(NOTHING, Vec::as_slice),
                 });
             }
@@ -100,7 +99,7 @@ impl<'a> Check<'a> {
                 Ok(_) => {}
             }
         }
-        for id in site.new_pods.iter().flat_map(|pod| crate::devices::claims_of(pod)).collect::<BTreeSet<_>>() {
+        for id in site.new_pods.iter().flat_map(|(pod, _)| crate::devices::claims_of(pod)).collect::<BTreeSet<_>>() {
             let Some(claim) = facts.claims.iter().find(|claim| claim.id == id) else {
                 found.push(format!("{at} has a pod with claim {id}, which does not exist"));
                 continue;
@@ -319,7 +318,7 @@ impl<'a> Check<'a> {
         let mut found = Vec::new();
         let mut users: BTreeMap<PodId, BTreeSet<usize>> = BTreeMap::new();
         for (at, site) in sites.iter().enumerate() {
-            for id in site.new_pods.iter().flat_map(|pod| crate::devices::claims_of(pod)) {
+            for id in site.new_pods.iter().flat_map(|(pod, _)| crate::devices::claims_of(pod)) {
                 users.entry(id).or_default().insert(at);
             }
         }

@@ -10,30 +10,33 @@ use super::{Check, Rule};
 impl Check<'_> {
     /// The price is that of the cheapest instance that could be launched, and types are listed cheapest first.
     pub(super) fn prices(&mut self) {
-        for (index, claim) in self.plan.claims.iter().enumerate() {
-            let mut prices: Vec<Price> = Vec::new();
-            for name in claim.instance_types.iter() {
-                let Some(known) = self.type_of(&claim.pool.name, name) else { continue };
-                let meets = |one: &&karpenter_model::instance_type::Offering| {
-                    one.is_launchable() && one.is_compatible(&claim.requirements, self.rules)
-                };
-                let cheapest = known.offerings.iter().filter(meets).map(|offering| offering.price).min();
-                prices.push(cheapest.unwrap_or(Price::MAX));
+        let listed = |listing: &super::market::Listing<'_>| {
+            let prices: Vec<Price> = listing.types.iter().map(|listed| listed.facts.cheapest).collect();
+            (prices.is_sorted(), prices.into_iter().min().unwrap_or(Price::MAX))
+        };
+        let known: Vec<(bool, Price)> = self.market.listings.iter().map(listed).collect();
+        let claims = self.sites.all.iter().filter_map(|site| site.claim);
+        let mut found = Vec::new();
+        for (index, (claim, listing)) in claims.enumerate() {
+            let (in_order, cheapest) = known[listing];
+            if !in_order {
+                found.push(format!("claim {index} does not list the cheapest types first"));
             }
-            if !prices.is_sorted() {
-                self.report(Rule::Price, format!("claim {index} does not list the cheapest types first"));
-            }
-            let cheapest = prices.iter().min().copied().unwrap_or(Price::MAX);
             if claim.price != cheapest {
-                let what = format!("claim {index} is said to cost {}, but costs {cheapest}", claim.price);
-                self.report(Rule::Price, what);
+                found.push(format!("claim {index} is said to cost {}, but costs {cheapest}", claim.price));
             }
         }
+        self.report_all(Rule::Price, found);
     }
 
     /// Somebody on the claim must have needed it. Only where that is certain: pods without wishes and rules about other
     /// pods, heavier pools without limits and minimums.
     pub(super) fn weights(&mut self) {
+        // Anti-affinity of others keeps pods away as well, even of those that have no place in the end.
+        let running = self.snapshot.nodes.iter().flat_map(|node| &node.pods);
+        if running.chain(self.snapshot.pending.values()).any(|other| !other.scheduling.anti_affinity.is_empty()) {
+            return;
+        }
         for (index, claim) in self.plan.claims.iter().enumerate() {
             let heavier = self.snapshot.pools.iter().filter(|offer| offer.pool.weight > claim.pool.weight);
             let sure: Vec<&PoolOffer> = heavier.filter(|offer| is_open(offer)).collect();
@@ -61,17 +64,12 @@ impl Check<'_> {
             && wishes.host_ports.is_empty()
             && wishes.volumes.claims.is_empty()
             && wishes.volumes.alternatives.is_empty();
-        // Anti-affinity of others keeps the pod away as well, even of those that have no place in the end.
-        let running = self.snapshot.nodes.iter().flat_map(|node| &node.pods);
-        let mut others = running.chain(self.snapshot.pending.values());
-        let shunned = others.any(|other| !other.scheduling.anti_affinity.is_empty());
         let tolerated = offer.pool.taints.iter().all(|taint| pod.tolerates(taint));
         plain
-            && !shunned
             && tolerated
             && offer.instance_types.iter().any(|known| {
                 let mut needed = pod.requests.clone();
-                self.daemons_on(&offer.pool, known).iter().for_each(|daemon| needed.add(&daemon.requests));
+                self.market.daemons_on(&offer.pool, known).iter().for_each(|daemon| needed.add(&daemon.requests));
                 let mut asked = offer.pool.requirements.clone();
                 asked.add_all(&wishes.strict_requirements());
                 let lenient = karpenter_model::requirements::Undefined::WellKnownAllowed(self.rules);

@@ -1,216 +1,192 @@
 //! Spread, affinity and anti-affinity at the end of a pass.
+//!
+//! Every rule is tallied once for all pods that follow it: where the pods are that it counts.
+
+mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use karpenter_model::labels;
 use karpenter_model::pod::PodView;
 use karpenter_model::requirements::{Operator, Requirement, Requirements};
-use karpenter_model::scheduling::{AffinityTerm, NodePolicy, SpreadConstraint, WhenUnsatisfiable};
+use karpenter_model::scheduling::{AffinityTerm, SpreadConstraint, WhenUnsatisfiable};
 use karpenter_model::selector::Selector;
-use karpenter_model::taints::Taint;
 
-use super::sites::{Site, is_soft};
-use super::{Check, Rule};
+use self::spread::Spreads;
+use super::sites::Site;
+use super::{Check, Rule, Violation};
 
 fn selects(selector: Option<&Selector>, pod: &PodView) -> bool {
     selector.is_some_and(|selector| selector.matches(&pod.labels))
 }
 
 /// How far the pod may have been relaxed: the required terms before this one given up, soft taints put up with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Relaxed {
     first_term: usize,
     soft_taints: bool,
 }
 
-impl<'a> Check<'a> {
+impl Check<'_> {
     pub(super) fn topology(&mut self) {
-        for site in self.sites.all.clone() {
-            for pod in &site.new_pods {
-                let hard = |constraint: &&SpreadConstraint| constraint.when == WhenUnsatisfiable::DoNotSchedule;
-                for constraint in pod.scheduling.spread.iter().filter(hard) {
-                    let fine = relaxations(pod).any(|relaxed| self.is_spread(&site, pod, constraint, relaxed));
-                    if !fine {
+        let mut look = Look::new(self);
+        look.everywhere();
+        let found = look.found;
+        self.found.extend(found);
+    }
+}
+
+/// Pods by domain.
+type Tally<'c> = BTreeMap<&'c str, usize>;
+
+/// Whom a term of affinity or anti-affinity is about.
+struct Term<'c> {
+    /// By kind.
+    matches: Vec<bool>,
+    /// Where they are for certain, those that the plan places and those that were there.
+    certain: Tally<'c>,
+    /// Where they were.
+    before: Tally<'c>,
+    /// Where those that the plan places may turn out to be.
+    possible: BTreeMap<String, usize>,
+}
+
+struct Look<'c, 'a> {
+    check: &'c Check<'a>,
+    spreads: Spreads<'c>,
+    terms: BTreeMap<&'c AffinityTerm, Rc<Term<'c>>>,
+    /// By listing and key.
+    possible: BTreeMap<(usize, &'c str), Rc<BTreeSet<String>>>,
+    found: Vec<Violation>,
+}
+
+impl<'c, 'a> Look<'c, 'a> {
+    fn new(check: &'c Check<'a>) -> Self {
+        Self {
+            check,
+            spreads: Spreads::default(),
+            terms: BTreeMap::new(),
+            possible: BTreeMap::new(),
+            found: Vec::new(),
+        }
+    }
+
+    fn report(&mut self, rule: Rule, what: String) {
+        self.found.push(Violation { rule, what });
+    }
+
+    fn everywhere(&mut self) {
+        for (at, site) in self.check.sites.all.iter().enumerate() {
+            for (pod, kind) in &site.new_pods {
+                let hard = |(_, one): &(usize, &SpreadConstraint)| one.when == WhenUnsatisfiable::DoNotSchedule;
+                for (index, constraint) in pod.scheduling.spread.iter().enumerate().filter(hard) {
+                    if !self.is_spread(site, *kind, index) {
                         self.report(Rule::Spread, format!("{} on {} over {}", pod.id, site.name, constraint.key));
                     }
                 }
                 for term in &pod.scheduling.affinity {
-                    if !self.is_near(&site, pod, term) {
+                    if !self.is_near(site, pod, *kind, term) {
                         self.report(Rule::Affinity, format!("{} on {} by {}", pod.id, site.name, term.key));
                     }
                 }
                 for term in &pod.scheduling.anti_affinity {
-                    self.is_apart(&site, pod, term, true);
+                    self.is_apart(at, pod, *kind, term, true);
                 }
             }
-            for pod in &site.old_pods {
+            for (pod, kind) in &site.old_pods {
                 for term in &pod.scheduling.anti_affinity {
-                    self.is_apart(&site, pod, term, false);
+                    self.is_apart(at, pod, *kind, term, false);
                 }
             }
         }
     }
 
-    /// The values of a key that the pool's types could bring.
-    fn of_types(&self, site: &Site<'a>, key: &str) -> BTreeSet<String> {
-        let Some(claim) = site.claim else { return BTreeSet::new() };
-        let types = claim.instance_types.iter().filter_map(|name| self.type_of(&claim.pool.name, name));
-        let listed = types.filter_map(|known| known.requirements.get(key));
-        listed
-            .filter(|own| own.operator() == Operator::In)
-            .flat_map(Requirement::values)
-            .map(ToOwned::to_owned)
-            .collect()
+    /// The values of a key that the site may turn out to have.
+    fn possible(&mut self, site: &'c Site<'a>, key: &'c str) -> Rc<BTreeSet<String>> {
+        let Some((_, listing)) = site.claim.filter(|_| key != labels::HOSTNAME) else {
+            return Rc::new(site.possible(key, |_| BTreeSet::new()));
+        };
+        let types = &self.check.market.listings[listing].types;
+        let of_types = |key: &str| {
+            let listed = types.iter().filter_map(|listed| listed.known.requirements.get(key));
+            let certain = listed.filter(|own| own.operator() == Operator::In);
+            certain.flat_map(Requirement::values).map(ToOwned::to_owned).collect()
+        };
+        let known = self.possible.entry((listing, key));
+        known.or_insert_with(|| Rc::new(site.possible(key, of_types))).clone()
     }
 
-    fn possible(&self, site: &Site<'a>, key: &str) -> BTreeSet<String> {
-        site.possible(key, |key| self.of_types(site, key))
-    }
-
-    /// Old pods by domain and new pods whose domain is certain; `counts` says which.
-    fn tally(
-        &self,
-        key: &str,
-        nodes: impl Fn(&Site<'a>) -> bool,
-        old: impl Fn(&PodView) -> bool,
-        new: impl Fn(&PodView) -> bool,
-    ) -> BTreeMap<String, usize> {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for site in self.sites.all.iter().filter(|site| nodes(site)) {
-            let staying = site.old_pods.iter().filter(|pod| pod.deleting_since.is_none() && old(pod)).count();
-            if let Some(domain) = site.counted_at(key).filter(|_| staying > 0) {
-                *counts.entry(domain.to_owned()).or_default() += staying;
+    fn term(&mut self, term: &'c AffinityTerm) -> Rc<Term<'c>> {
+        if let Some(known) = self.terms.get(term) {
+            return known.clone();
+        }
+        let (check, key) = (self.check, term.key.as_str());
+        let namespaces = term.namespaces.resolve(&check.snapshot.namespaces);
+        let kinds = &check.sites.kinds;
+        let meant = |pod: &&PodView| namespaces.contains(&pod.id.namespace) && selects(term.selector.as_ref(), pod);
+        let matches: Vec<bool> = kinds.examples.iter().map(meant).collect();
+        let (mut certain, mut before) = (Tally::new(), Tally::new());
+        let mut possible: BTreeMap<String, usize> = BTreeMap::new();
+        for kind in (0..matches.len()).filter(|kind| matches[*kind]) {
+            for (at, count) in &kinds.old[kind] {
+                if let Some(domain) = check.sites.all[*at].counted_at(key) {
+                    *before.entry(domain).or_default() += count;
+                    *certain.entry(domain).or_default() += count;
+                }
             }
-            let coming = site.new_pods.iter().filter(|pod| new(pod)).count();
-            if let Some(domain) = site.certain(key).filter(|_| coming > 0) {
-                *counts.entry(domain.to_owned()).or_default() += coming;
+            for (at, count) in &kinds.new[kind] {
+                let site = &check.sites.all[*at];
+                if let Some(domain) = site.certain(key) {
+                    *certain.entry(domain).or_default() += count;
+                }
+                for domain in self.possible(site, key).iter() {
+                    match possible.get_mut(domain) {
+                        Some(known) => *known += count,
+                        None => _ = possible.insert(domain.clone(), *count),
+                    }
+                }
             }
         }
-        counts
+        let made = Rc::new(Term { matches, certain, before, possible });
+        self.terms.insert(term, made.clone());
+        made
     }
 
-    /// Domains of pools (SCH-126) whose taints do not matter or are put up with, and of nodes that pass the filter.
-    fn domains(
-        &self,
-        key: &str,
-        tolerated: impl Fn(&[Taint]) -> bool,
-        nodes: impl Fn(&Site<'a>) -> bool,
-    ) -> BTreeSet<String> {
-        let mut domains = BTreeSet::new();
-        for offer in self.snapshot.pools.iter().filter(|offer| tolerated(&offer.pool.taints)) {
-            let own = offer.pool.requirements.get(key);
-            let mut sources: Vec<Requirement> = own.cloned().into_iter().collect();
-            for known in offer.instance_types.iter() {
-                let theirs = known.requirements.get(key);
-                sources.extend(match (own, theirs) {
-                    (Some(own), Some(theirs)) => Some(own.intersection(theirs)),
-                    (None, theirs) => theirs.cloned(),
-                    (Some(_), None) => None,
-                });
-            }
-            for source in sources.iter().filter(|source| source.operator() == Operator::In) {
-                domains.extend(source.values().map(ToOwned::to_owned));
-            }
-        }
-        let existing = self.sites.all.iter().filter(|site| site.node.is_some() && site.is_active() && nodes(site));
-        domains.extend(existing.filter_map(|site| site.counted_at(key)).map(ToOwned::to_owned));
-        domains
-    }
-
-    fn is_spread(&self, site: &Site<'a>, pod: &PodView, constraint: &SpreadConstraint, relaxed: Relaxed) -> bool {
-        let key = &constraint.key;
-        let Some(domain) = site.certain(key) else { return false };
-        let wishes = &pod.scheduling;
-        let terms = wishes.required_terms.get(relaxed.first_term..).unwrap_or_default();
-        let tolerated = |taints: &[Taint]| {
-            taints.iter().all(|taint| pod.tolerates(taint) || (relaxed.soft_taints && is_soft(taint)))
-        };
-        let filter = |site: &Site<'a>| {
-            let labels = constraint.node_affinity_policy == NodePolicy::Ignore
-                || (site.is_within(&wishes.node_selector)
-                    && (terms.is_empty() || terms.iter().any(|term| site.is_within(term))));
-            labels && (constraint.node_taints_policy == NodePolicy::Ignore || tolerated(&site.taints))
-        };
-        let own = |other: &PodView| {
-            let same =
-                other.scheduling.spread.contains(constraint) && other.scheduling.tolerations == wishes.tolerations;
-            let place = other.scheduling.node_selector == wishes.node_selector
-                && other.scheduling.required_terms == wishes.required_terms;
-            same && place && other.id.namespace == pod.id.namespace
-        };
-        let here = |other: &PodView| other.id.namespace == pod.id.namespace;
-        let selector = constraint.selector.as_ref();
-        let counted = |other: &PodView| here(other) && selector.is_none_or(|selector| selector.matches(&other.labels));
-        // Pods that do not follow the constraint may have come later, so they are not held against it ...
-        let strict = self.tally(key, filter, counted, |other| own(other) && selects(selector, other));
-        // ... but they do fill the emptier domains.
-        let all = self.tally(key, filter, counted, |other| here(other) && selects(selector, other));
-        let mut strictly = wishes.node_selector.clone();
-        terms.first().into_iter().for_each(|term| strictly.add_all(term));
-        let allowed = |domain: &String| strictly.get(key).is_none_or(|asked| asked.has(domain));
-        let mut domains = self.domains(
-            key,
-            |taints| constraint.node_taints_policy == NodePolicy::Ignore || tolerated(taints),
-            filter,
-        );
-        domains.retain(allowed);
-        let seen = all.keys().filter(|domain| allowed(domain) && !domains.contains(*domain)).count();
-        let enough = constraint.min_domains.is_none_or(|wanted| domains.len() + seen >= wanted as usize);
-        let least = if key == labels::HOSTNAME || !enough {
-            0
-        } else {
-            domains.iter().map(|domain| all.get(domain).copied().unwrap_or(0)).min().unwrap_or(0)
-        };
-        let count = strict.get(domain).copied().unwrap_or(0);
-        count <= least + constraint.max_skew as usize
-    }
-
-    fn matching(&self, term: &AffinityTerm) -> impl Fn(&PodView) -> bool + use<> {
-        let (namespaces, selector) = (term.namespaces.resolve(&self.snapshot.namespaces), term.selector.clone());
-        move |pod: &PodView| namespaces.contains(&pod.id.namespace) && selects(selector.as_ref(), pod)
-    }
-
-    fn is_near(&self, site: &Site<'a>, pod: &PodView, term: &AffinityTerm) -> bool {
-        let matches = self.matching(term);
-        let others = self.tally(&term.key, |_| true, &matches, |other| other.id != pod.id && matches(other));
+    fn is_near(&mut self, site: &'c Site<'a>, pod: &PodView, kind: usize, term: &'c AffinityTerm) -> bool {
+        let known = self.term(term);
         let values = self.possible(site, &term.key);
-        if !values.is_empty() && values.iter().all(|value| others.contains_key(value)) {
+        let itself = |value: &str| usize::from(known.matches[kind] && site.certain(&term.key) == Some(value));
+        let others = |value: &String| known.certain.get(value.as_str()).copied().unwrap_or(0) > itself(value);
+        if !values.is_empty() && values.iter().all(others) {
             return true;
         }
         // The first of its kind may begin, unless some were there that it could have joined.
-        let before = self.tally(&term.key, |_| true, &matches, |_| false);
         let reachable = |first: usize| {
             let mut strictly = pod.scheduling.node_selector.clone();
             pod.scheduling.required_terms.get(first).into_iter().for_each(|one| strictly.add_all(one));
-            before.keys().any(|domain| allows(&strictly, &term.key, domain))
+            known.before.keys().any(|domain| allows(&strictly, &term.key, domain))
         };
         let may_begin = relaxations(pod).any(|relaxed| !reachable(relaxed.first_term));
-        matches(pod) && values.len() == 1 && may_begin
+        known.matches[kind] && values.len() == 1 && may_begin
     }
 
     /// Nobody whom the term selects shares a domain with its owner.
-    fn is_apart(&mut self, site: &Site<'a>, pod: &PodView, term: &AffinityTerm, owner_is_new: bool) {
-        let matches = self.matching(term);
-        let own: BTreeSet<String> = if owner_is_new {
+    fn is_apart(&mut self, at: usize, pod: &PodView, kind: usize, term: &'c AffinityTerm, owner_is_new: bool) {
+        let site = &self.check.sites.all[at];
+        let known = self.term(term);
+        let own = if owner_is_new {
             self.possible(site, &term.key)
         } else {
-            site.counted_at(&term.key).map(ToOwned::to_owned).into_iter().collect()
+            Rc::new(site.counted_at(&term.key).map(ToOwned::to_owned).into_iter().collect())
         };
-        let mut clashes = Vec::new();
-        for other in &self.sites.all {
-            let new = other.new_pods.iter().filter(|one| one.id != pod.id && matches(one));
-            let theirs = self.possible(other, &term.key);
-            if theirs.intersection(&own).next().is_some() {
-                clashes.extend(new.map(|one| one.id.clone()));
-            }
-            let counted = other.counted_at(&term.key).filter(|_| owner_is_new);
-            if counted.is_some_and(|domain| own.contains(domain)) {
-                let old = other.old_pods.iter().filter(|one| one.deleting_since.is_none() && matches(one));
-                clashes.extend(old.map(|one| one.id.clone()));
-            }
-        }
-        for clash in clashes {
-            let what = format!("{} of {} clashes with {clash} by {}", pod.id, site.name, term.key);
+        let itself = usize::from(owner_is_new && known.matches[kind]);
+        let clashes = |domain: &&String| {
+            let new = known.possible.get(*domain).copied().unwrap_or(0) > itself;
+            new || (owner_is_new && known.before.contains_key(domain.as_str()))
+        };
+        if let Some(domain) = own.iter().find(clashes) {
+            let what = format!("{} of {} clashes with others in {domain} by {}", pod.id, site.name, term.key);
             self.report(Rule::AntiAffinity, what);
         }
     }
@@ -220,7 +196,7 @@ fn allows(asked: &Requirements, key: &str, value: &str) -> bool {
     asked.get(key).is_none_or(|asked| asked.has(value))
 }
 
-fn relaxations(pod: &PodView) -> impl Iterator<Item = Relaxed> {
+fn relaxations(pod: &PodView) -> impl Iterator<Item = Relaxed> + use<> {
     let terms = pod.scheduling.required_terms.len().max(1);
     (0..terms).flat_map(|first_term| [false, true].map(|soft_taints| Relaxed { first_term, soft_taints }))
 }

@@ -101,12 +101,23 @@ impl Pass<'_> {
     }
 
     pub(crate) fn try_new(&mut self, trial: Trial, pool: usize, rules: &HostRules) -> Result<Addition, Miss> {
+        self.try_new_as(trial, pool, self.compiled.pools[pool].req, rules)
+    }
+
+    /// The same with more asked of the node than the pool asks.
+    pub(crate) fn try_new_as(
+        &mut self,
+        trial: Trial,
+        pool: usize,
+        req: ReqId,
+        rules: &HostRules,
+    ) -> Result<Addition, Miss> {
         let known = &self.compiled.pools[pool];
         let unusable = known.too_few_values && self.options.min_values == MinValuesPolicy::Strict;
         if unusable || self.pools[pool].rows.is_empty() || !Self::takes_new_host(rules) {
             return Err(Miss::Other);
         }
-        let sign = self.sign(pool, known.req);
+        let sign = self.sign(pool, req);
         let range = self.claim_choices(trial, sign).ok_or(Miss::Other)?;
         let host = Host {
             at: self.claims.len(),

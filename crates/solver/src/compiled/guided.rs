@@ -1,6 +1,8 @@
 //! A pass that is told where to try first.
 
+use karpenter_model::labels;
 use karpenter_model::pod::PodView;
+use karpenter_model::requirements::{Requirement, Requirements};
 
 use super::pass::{Pass, Trial};
 use crate::best::Engine;
@@ -20,6 +22,18 @@ impl<'a> Engine<'a> for Pass<'_> {
         let rules = self.host_rules(trial)?;
         self.new_turn();
         let addition = self.try_new(trial, pool, &rules).ok()?;
+        Some(self.open_with(trial, pool, addition))
+    }
+
+    fn open_in(&mut self, pod: &'a PodView, pool: usize, zone: &str) -> Option<usize> {
+        let trial = self.trial_of(pod)?;
+        let rules = self.host_rules(trial)?;
+        self.new_turn();
+        let here = Requirements::from_iter([Requirement::any_of(labels::ZONE, [zone])]);
+        let own = self.compiled.pools[pool].req;
+        let here = self.compiled.algebra.intern(&here).req;
+        let req = self.compiled.algebra.lenient(own, here)?;
+        let addition = self.try_new_as(trial, pool, req, &rules).ok()?;
         Some(self.open_with(trial, pool, addition))
     }
 

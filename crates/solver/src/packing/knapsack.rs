@@ -1,5 +1,6 @@
 //! The most valuable load of one bin.
 
+use super::ladder::Ladder;
 use super::relaxation::{Choice, ceiling, optimum, worth};
 use super::{Load, Problem, SLACK, Steps, times_in, whole};
 
@@ -20,6 +21,13 @@ pub(crate) struct Effort {
     /// How many partial loads are looked at.
     pub(crate) nodes: u32,
 }
+
+/// Searches for more partial loads than this are worth the work of better bounds.
+const HARD: u32 = 400;
+/// A load that could be worth this much more than it need be is not worth the work either.
+const NEARLY: f64 = 1.003;
+/// In how many dimensions whole items are looked at.
+const LADDERS: usize = 2;
 
 /// Fills the bin with what `values` makes most of, at most `counts` of each item.
 pub(crate) fn best_load(
@@ -55,11 +63,22 @@ pub(crate) fn best_load(
     let near = |choice: &Choice| if choice.taken >= 0.5 { 1e6 + bulk(choice) } else { keen(choice) };
     let orders: [&dyn Fn(&Choice) -> f64; 3] = [&near, &keen, &bulk];
     let mut best = Best { value: 0.0, load: Load::new(), ceiling: above };
+    // A search passes over every item once on its way down.
+    let effort = Effort { nodes: effort.nodes.min(steps.afford(choices.len() * 2)), ..effort };
     for rank in orders {
         choices.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then(b.value.total_cmp(&a.value)).then(a.item.cmp(&b.item)));
         let mut search = Search::new(&choices, &prices, effort);
+        if effort.nodes > HARD && best.ceiling > effort.floor * NEARLY {
+            search.ladders = dearest(&prices).map(|axis| Ladder::new(&choices, &prices, axis, steps)).collect();
+            let room = vec![1.0; dimensions];
+            let sure = search.ladders.iter().map(|ladder| ladder.above(0, &room)).fold(best.ceiling, f64::min);
+            best.ceiling = sure * (1.0 + SLACK);
+            if sure <= effort.floor * (1.0 + SLACK) {
+                return best;
+            }
+        }
         search.descend(0, 0, 0.0);
-        steps.take(search.looked_at as usize * (dimensions + 2) + choices.len() * 8);
+        steps.take(search.looked_at as usize * (dimensions + 2) + search.passed_over * 2 + choices.len() * 8);
         if search.best > best.value {
             let taken = choices.iter().zip(&search.best_counts).filter(|(_, count)| **count > 0);
             best.value = search.best;
@@ -67,7 +86,7 @@ pub(crate) fn best_load(
             best.load.sort_unstable();
         }
         if search.looked_at <= effort.nodes {
-            best.ceiling = (search.best.max(effort.floor) * (1.0 + SLACK)).min(above);
+            best.ceiling = (search.best.max(effort.floor) * (1.0 + SLACK)).min(best.ceiling);
             break;
         }
         if best.value > effort.floor && effort.floor > 0.0 {
@@ -77,16 +96,26 @@ pub(crate) fn best_load(
     best
 }
 
+/// The dimensions whose room is worth most.
+fn dearest(prices: &[f64]) -> impl Iterator<Item = usize> + use<> {
+    let mut order: Vec<(f64, usize)> = prices.iter().copied().zip(0..).filter(|(price, _)| *price > 0.0).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    order.into_iter().take(LADDERS).map(|(_, axis)| axis)
+}
+
 /// Depth first, the keenest item first and as many of it as fit.
 struct Search<'a> {
     choices: &'a [Choice],
     prices: &'a [f64],
+    ladders: Vec<Ladder>,
     /// From each item on: what the rest could add beyond the worth of the room.
     rest: Vec<f64>,
     /// What an item takes from that worth.
     worths: Vec<f64>,
     effort: Effort,
     looked_at: u32,
+    /// Items that did not fit.
+    passed_over: usize,
     counts: Vec<u32>,
     /// The room left at each level, one level after the other.
     rooms: Vec<f64>,
@@ -106,10 +135,12 @@ impl<'a> Search<'a> {
         Self {
             choices,
             prices,
+            ladders: Vec::new(),
             rest,
             worths,
             effort,
             looked_at: 0,
+            passed_over: 0,
             counts: none.clone(),
             rooms: vec![1.0; (choices.len() + 1) * prices.len()],
             best: 0.0,
@@ -129,6 +160,7 @@ impl<'a> Search<'a> {
         let room = &self.rooms[here.clone()];
         // Items that no longer fit are passed over without a level of their own.
         let fitting = (from..self.choices.len()).find(|index| times_in(&self.choices[*index].need, room, 1) > 0);
+        self.passed_over += fitting.unwrap_or(self.choices.len()) - from;
         let Some(index) = fitting else { return };
         let (choices, own) = (self.choices, self.worths[index]);
         let choice = &choices[index];
@@ -150,6 +182,14 @@ impl<'a> Search<'a> {
             }
             for axis in 0..width {
                 self.rooms[here.end + axis] = self.rooms[here.start + axis] - choice.need[axis] * amount;
+            }
+            if !self.ladders.is_empty() && self.best > 0.0 {
+                let room = &self.rooms[here.end..here.end + width];
+                let above =
+                    self.ladders.iter().map(|ladder| ladder.above(index + 1, room)).fold(f64::INFINITY, f64::min);
+                if gained + above <= self.best.max(self.effort.floor) * (1.0 + SLACK) {
+                    continue;
+                }
             }
             self.counts[index] = count;
             self.descend(index + 1, level + 1, gained);

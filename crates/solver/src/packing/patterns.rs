@@ -24,10 +24,16 @@ pub(crate) struct Outcome {
 
 /// Bins that every round of pricing looks at.
 const FIRST_BINS: usize = 12;
+/// Partial loads per bin that are looked at as long as that finds something.
+const FIRST_NODES: u32 = 60;
 /// Partial loads per bin that a proof may take; what is left open then makes the bound a little lower, not wrong.
 const MOST_NODES: u32 = 32_000;
 /// Nobody notices a difference smaller than this.
 const CLOSE: f64 = 1e-3;
+/// A bound this close to the programme is not improved any further: proofs take longer than searching.
+const PROVEN: f64 = 5e-3;
+/// Loads that are worth so much more than their bin do not matter where only a proof is missing.
+const TRIFLE: f64 = 2e-3;
 
 /// Solves the pattern programme for the items that some bin holds; `below` is a bound that is known already.
 pub(crate) fn solve(problem: &Problem, counts: &[u32], seeds: &[Packed], below: f64, steps: &mut Steps) -> Outcome {
@@ -87,7 +93,7 @@ fn generate(problem: &Problem, counts: &[u32], pool: Vec<Pattern>, rounds: Round
             let load = load.iter().map(|(item, count)| (row_of[*item], *count)).collect();
             grew |= master.add(Pattern { bin, load, price: problem.bins[bin].price });
         }
-        if steps.is_empty() || outcome.bound >= outcome.relaxed * (1.0 - CLOSE) || (!grew && !pricing.look_harder()) {
+        if steps.is_empty() || outcome.bound >= outcome.relaxed * (1.0 - PROVEN) || (!grew && !pricing.look_harder()) {
             break;
         }
     }
@@ -121,11 +127,15 @@ struct Pricing<'a> {
 
 impl<'a> Pricing<'a> {
     fn new(problem: &'a Problem) -> Self {
-        Self { problem, bins: problem.shortlist(), ratios: vec![f64::INFINITY; problem.bins.len()], nodes: 60 }
+        Self { problem, bins: problem.shortlist(), ratios: vec![f64::INFINITY; problem.bins.len()], nodes: FIRST_NODES }
     }
 
-    /// Nothing was found: try harder, as long as that makes sense.
+    /// Nothing was found: look at all bins, then try harder, as long as that makes sense.
     fn look_harder(&mut self) -> bool {
+        if self.bins.len() < self.problem.bins.len() {
+            self.bins = (0..self.problem.bins.len()).collect();
+            return true;
+        }
         self.nodes *= 8;
         self.nodes <= MOST_NODES
     }
@@ -139,11 +149,12 @@ impl<'a> Pricing<'a> {
         let mut over: f64 = 1.0;
         for (turn, bin) in order.iter().copied().enumerate() {
             // The bins that were good last time usually are again; the others are asked when those have nothing.
-            if turn >= FIRST_BINS && !found.is_empty() {
+            if (turn >= FIRST_BINS && !found.is_empty()) || steps.is_empty() {
                 return (best_first(found), None);
             }
             let price = self.problem.bins[bin].price;
-            let effort = Effort { floor: price, nodes: self.nodes };
+            let trifle = if self.nodes > FIRST_NODES { TRIFLE } else { 0.0 };
+            let effort = Effort { floor: price * (1.0 + trifle), nodes: self.nodes };
             let best = best_load(self.problem, bin, values, counts, effort, steps);
             over = over.max(best.ceiling / price.max(1e-12));
             self.ratios[bin] = best.ceiling / price.max(1e-12);
