@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};

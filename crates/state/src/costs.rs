@@ -74,6 +74,7 @@ impl ClusterState {
 
 #[cfg(test)]
 mod tests {
+    use karpenter_model::devices::TypeDevices;
     use karpenter_model::example;
     use karpenter_model::instance_type::{Offering, Overhead, Overrides};
     use karpenter_model::requirements::{Requirement, Requirements};
@@ -103,6 +104,7 @@ mod tests {
             capacity: Resources::new(),
             overhead: Overhead::default(),
             attachment_limits: BTreeMap::new(),
+            devices: TypeDevices::default(),
         }])
     }
 

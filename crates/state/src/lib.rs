@@ -407,7 +407,7 @@ impl ClusterState {
 
     /// What pools have to offer has changed, though nothing that is kept here has.
     pub fn note_offers_changed(&mut self) {
-        self.world += 1;
+        self.changed_if(true);
     }
 
     /// Grows whenever something changes that could give a pod a place, or take it.

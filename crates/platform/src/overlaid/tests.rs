@@ -30,6 +30,7 @@ fn sort(name: &str, cpu: i64, price: f64) -> InstanceType {
         capacity: Resources::new().with("cpu", Quantity::units(cpu)),
         overhead: Overhead::default(),
         attachment_limits: BTreeMap::new(),
+        devices: karpenter_model::devices::TypeDevices::default(),
     }
 }
 

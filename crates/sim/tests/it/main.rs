@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail the test")]
 
 mod actors;
-mod checkers;
 mod buffers;
+mod checkers;
 mod cloud;
 mod crash;
 mod death;

@@ -198,7 +198,7 @@ async fn a_pool_that_cannot_be_evaluated_waits() {
         policy: w.cloud.label_policy(),
         batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
         planning: PlanningOptions::default(),
-        workers: 10,
+        cores: 1,
         observability: Observability::Off,
         features: gate(),
     };
