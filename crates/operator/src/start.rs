@@ -116,3 +116,48 @@ pub(crate) fn check_repair(settings: &Settings, policies: &[RepairPolicy]) -> Re
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use karpenter_model::claim::Status;
+    use karpenter_platform::RepairAction;
+
+    use super::*;
+
+    fn policy(priority: u8) -> RepairPolicy {
+        RepairPolicy {
+            condition_type: "Ready".to_owned(),
+            condition_status: Status::False,
+            reason_expression: String::new(),
+            toleration: Duration::from_mins(30),
+            termination_grace_period: None,
+            priority,
+            action: RepairAction::ReplaceNode,
+        }
+    }
+
+    /// V15-16, VC-6: repair without policies, or with invalid ones, ends the start; each of them is named.
+    #[test]
+    fn repair_needs_policies() {
+        let settings = |gates: &str, legacy: &str| {
+            let environment = |name: &str| match name {
+                "CLOUD_PROVIDER" => Some("kwok".to_owned()),
+                "FEATURE_GATES" => Some(gates.to_owned()),
+                "LEGACY_NODE_REPAIR" => Some(legacy.to_owned()),
+                _ => None,
+            };
+            karpenter_api::settings::parse(std::iter::empty(), &environment).unwrap()
+        };
+        let on = settings("NodeRepair=true", "false");
+        assert!(check_repair(&settings("", "false"), &[]).is_ok(), "off");
+        assert!(check_repair(&settings("NodeRepair=true", "true"), &[]).is_ok(), "as it was before");
+        assert!(check_repair(&on, &[policy(50)]).is_ok());
+        let said = check_repair(&on, &[]).unwrap_err().to_string();
+        assert!(said.contains("NodeRepair") && said.contains("no repair policies"), "{said}");
+        let said = check_repair(&on, &[policy(101), RepairPolicy { condition_type: String::new(), ..policy(50) }]);
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains("101") && said.contains("invalid"), "{said}");
+    }
+}

@@ -124,6 +124,43 @@ fn invalid_values_are_refused() {
     }
 }
 
+/// AWS-5: the definitions come with the main chart, for a first installation, and in a chart of their own, for upgrades.
+#[test]
+fn definitions_come_in_both_charts() {
+    let read = |path: PathBuf| -> Value { serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap() };
+    let [_, helm4] = helms();
+    let out = helm(&helm4, &["template", "karpenter-crd"], &chart("karpenter-crd"), &[]);
+    let upgradable = objects(&String::from_utf8_lossy(&out.stdout));
+    for name in [
+        "ec2nodeclasses.karpenter.k8s.aws",
+        "nodeclaims.karpenter.sh",
+        "nodepools.karpenter.sh",
+        "nodeoverlays.karpenter.sh",
+        "capacitybuffers.autoscaling.x-k8s.io",
+        "kwoknodeclasses.karpenter.kwok.sh",
+    ] {
+        let with_main = read(chart("karpenter").join("crds").join(format!("{name}.yaml")));
+        assert_eq!(&with_main, find(&upgradable, "CustomResourceDefinition", name), "{name}");
+    }
+}
+
+/// V15-100: the text of the scheduler's configuration, and the right to read services, which it needs.
+#[test]
+fn default_spread_constraints_reach_the_controller() {
+    for values in [AWS, KWOK] {
+        let objects = render(&[values, &["settings.schedulerConfig=podTopologySpread: {}"]].concat());
+        let environment = environment(&objects);
+        let have = environment.iter().find(|(name, _)| name == "SCHEDULER_CONFIG").map(|(_, value)| value.as_str());
+        assert_eq!(have, Some("podTopologySpread: {}"));
+        let reads_services = |rule: &Value| {
+            let has = |key: &str, value: &str| rule[key].as_array().is_some_and(|all| all.iter().any(|v| v == value));
+            has("resources", "services") && has("verbs", "watch")
+        };
+        let roles = objects.iter().filter(|object| object["kind"] == "ClusterRole");
+        assert!(roles.flat_map(|role| role["rules"].as_array().unwrap()).any(reads_services));
+    }
+}
+
 /// AWS-229, AWS-230: every value that a setting names reaches the controller under the setting's name, also when it is off or
 /// zero.
 #[test]
