@@ -232,7 +232,7 @@ impl Context {
     /// Takes note of a claim that the API answered with or the watch brought.
     pub fn note_claim(&self, claim: NodeClaim) -> Arc<NodeClaim> {
         let claim = Arc::new(claim);
-        if self.claims.put(claim.clone()) {
+        if self.claims.put(&claim) {
             self.report.seen(claim.as_ref());
             let converted = convert::claim(&claim, self.provider.label_rules());
             self.report.problems_of(claim.as_ref(), &converted.problems);
@@ -243,7 +243,7 @@ impl Context {
 
     pub fn note_node(&self, node: Node) -> Arc<Node> {
         let node = Arc::new(node);
-        if self.nodes.put(node.clone()) {
+        if self.nodes.put(&node) {
             self.report.seen(node.as_ref());
             let converted = convert::node(&node);
             self.report.problems_of(node.as_ref(), &converted.problems);
@@ -254,7 +254,7 @@ impl Context {
 
     pub fn note_pool(&self, pool: NodePool) -> Arc<NodePool> {
         let pool = Arc::new(pool);
-        if self.pools.put(pool.clone()) {
+        if self.pools.put(&pool) {
             self.report.seen(pool.as_ref());
             let converted = convert::pool(&pool, self.provider.label_rules());
             self.report.problems(&converted.problems);

@@ -1,17 +1,23 @@
 //! The last seen version of each object of a kind.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
 use kube::{Resource, ResourceExt as _};
 
 /// Fed by the watch and by the answers to our own writes, so that nobody waits to read back what they wrote.
+///
+/// Objects are kept as text: decisions read views, and whoever writes to one of ten thousand nodes can afford to decode it,
+/// which takes microseconds. Decoded, a node takes ten times the memory.
 #[derive(Debug)]
-pub struct Objects<K>(Mutex<Known<K>>);
+pub struct Objects<K>(Mutex<Known>, PhantomData<fn() -> K>);
 
-#[derive(Debug)]
-struct Known<K> {
-    living: BTreeMap<String, Arc<K>>,
+#[derive(Debug, Default)]
+struct Known {
+    living: BTreeMap<String, Packed>,
     /// UIDs of objects that are gone, oldest first. An answer to a write may arrive after the news that the object is gone;
     /// it must not come back to life.
     gone: VecDeque<String>,
@@ -20,13 +26,36 @@ struct Known<K> {
 /// Far more than can be on their way between the API and us.
 const REMEMBERED: usize = 1024;
 
-impl<K> Default for Known<K> {
-    fn default() -> Self {
-        Self { living: BTreeMap::new(), gone: VecDeque::new() }
+#[derive(Debug)]
+struct Packed {
+    uid: Option<Box<str>>,
+    version: Option<u64>,
+    text: Box<[u8]>,
+}
+
+impl Packed {
+    fn of<K: Resource + Serialize>(object: &K) -> Option<Self> {
+        // An object that came from JSON goes back to it.
+        let text = serde_json::to_vec(object).ok()?;
+        Some(Self {
+            uid: object.uid().map(Into::into),
+            version: object.resource_version().and_then(|text| text.parse().ok()),
+            text: text.into(),
+        })
+    }
+
+    fn unpack<K: DeserializeOwned>(&self) -> Option<Arc<K>> {
+        serde_json::from_slice(&self.text).ok().map(Arc::new)
+    }
+
+    /// Resource versions of one kind are comparable numbers (Kubernetes 1.35 says so, and older servers act so); where they
+    /// are not, or where the object was deleted and made again, the later arrival wins.
+    fn is_older(&self, known: &Self) -> bool {
+        self.uid == known.uid && self.version.zip(known.version).is_some_and(|(new, known)| new < known)
     }
 }
 
-impl<K> Known<K> {
+impl Known {
     fn bury(&mut self, uid: Option<String>) {
         if let Some(uid) = uid {
             self.gone.push_back(uid);
@@ -39,20 +68,21 @@ impl<K> Known<K> {
 
 impl<K> Default for Objects<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::default(), PhantomData)
     }
 }
 
-impl<K: Resource> Objects<K> {
+impl<K: Resource + Serialize + DeserializeOwned> Objects<K> {
     /// Keeps the object unless a newer version of it is known; says whether it was kept.
-    pub fn put(&self, object: Arc<K>) -> bool {
+    pub fn put(&self, object: &K) -> bool {
+        let Some(packed) = Packed::of(object) else { return false };
         let mut objects = self.lock();
         let name = object.name_any();
         let buried = object.uid().is_some_and(|uid| objects.gone.contains(&uid));
-        if buried || objects.living.get(&name).is_some_and(|known| is_older(object.as_ref(), known.as_ref())) {
+        if buried || objects.living.get(&name).is_some_and(|known| packed.is_older(known)) {
             return false;
         }
-        objects.living.insert(name, object);
+        objects.living.insert(name, packed);
         true
     }
 
@@ -65,8 +95,8 @@ impl<K: Resource> Objects<K> {
 
     pub fn remove(&self, name: &str) {
         let mut objects = self.lock();
-        let uid = objects.living.remove(name).and_then(|object| object.uid());
-        objects.bury(uid);
+        let uid = objects.living.remove(name).and_then(|object| object.uid);
+        objects.bury(uid.map(Into::into));
     }
 
     /// Drops what is not on a complete list.
@@ -74,31 +104,29 @@ impl<K: Resource> Objects<K> {
         let mut objects = self.lock();
         let gone: Vec<String> = objects.living.keys().filter(|name| !names.contains(*name)).cloned().collect();
         for name in gone {
-            let uid = objects.living.remove(&name).and_then(|object| object.uid());
-            objects.bury(uid);
+            let uid = objects.living.remove(&name).and_then(|object| object.uid);
+            objects.bury(uid.map(Into::into));
         }
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<K>> {
-        self.lock().living.get(name).cloned()
+        self.lock().living.get(name).and_then(Packed::unpack)
+    }
+
+    /// Of all of them, in order.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().living.keys().cloned().collect()
     }
 
     /// By name.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.lock().living.values().cloned().collect()
+        self.lock().living.values().filter_map(Packed::unpack).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known<K>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
         // No code that could panic runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Resource versions of one kind are comparable numbers (Kubernetes 1.35 says so, and older servers act so); where they
-/// are not, or where the object was deleted and made again, the later arrival wins.
-fn is_older<K: Resource>(new: &K, known: &K) -> bool {
-    let version = |object: &K| object.resource_version().and_then(|text| text.parse::<u64>().ok());
-    new.uid() == known.uid() && version(new).zip(version(known)).is_some_and(|(new, known)| new < known)
 }
 
 #[cfg(test)]
@@ -107,17 +135,17 @@ mod tests {
 
     use super::*;
 
-    fn node(uid: &str, version: &str) -> Arc<Node> {
+    fn node(uid: &str, version: &str) -> Node {
         let mut node = Node::default();
         node.metadata.name = Some("a".to_owned());
         node.metadata.uid = Some(uid.to_owned());
         node.metadata.resource_version = Some(version.to_owned());
-        Arc::new(node)
+        node
     }
 
     #[test]
     fn an_older_version_never_replaces_a_newer_one() {
-        let objects = Objects::default();
+        let objects: Objects<Node> = Objects::default();
         for (uid, version, kept) in [
             ("1", "9", true),
             ("1", "10", true),
@@ -126,8 +154,10 @@ mod tests {
             ("2", "3", true),
             ("2", "x", true),
         ] {
-            assert_eq!(objects.put(node(uid, version)), kept, "{uid} {version}");
+            assert_eq!(objects.put(&node(uid, version)), kept, "{uid} {version}");
         }
+        assert_eq!((objects.names(), objects.all().len()), (vec!["a".to_owned()], 1));
+        assert_eq!(objects.get("a").unwrap().uid().as_deref(), Some("2"), "as it was");
         objects.retain(&BTreeSet::new());
         assert!(objects.get("a").is_none());
     }
@@ -135,12 +165,12 @@ mod tests {
     /// SCH-242: a late answer to a write does not bring an object back.
     #[test]
     fn what_is_gone_stays_gone() {
-        let objects = Objects::default();
-        assert!(objects.put(node("1", "9")));
+        let objects: Objects<Node> = Objects::default();
+        assert!(objects.put(&node("1", "9")));
         objects.remove("a");
-        assert!(!objects.put(node("1", "10")));
+        assert!(!objects.put(&node("1", "10")));
         objects.bury("a", Some("2".to_owned()));
-        assert!(!objects.put(node("2", "11")), "gone before it was ever seen");
-        assert!(objects.put(node("3", "12")));
+        assert!(!objects.put(&node("2", "11")), "gone before it was ever seen");
+        assert!(objects.put(&node("3", "12")));
     }
 }

@@ -1,6 +1,7 @@
 //! One watch per kind: keeps the context up to date and wakes whoever is concerned.
 
 mod claims;
+mod lean;
 mod nodes;
 mod pod_classes;
 mod pod_text;
@@ -16,13 +17,13 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_model::pod::PodId;
-use kube::core::DeserializeGuard;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Api, Resource, ResourceExt as _};
 
 use self::claims::{Claims, Pools, watch_classes};
+use self::lean::Lean;
 use self::nodes::{Nodes, follow_slices};
 pub(crate) use self::pod_classes::PodFacts;
 pub use self::pod_classes::{PodClasses, SeenPod};
@@ -108,7 +109,7 @@ fn names(ids: BTreeSet<ObjectId>) -> BTreeSet<String> {
 }
 
 /// Follows a kind for ever. An object that cannot be decoded is reported and skipped; the watch goes on.
-pub(crate) async fn follow<F>(ctx: &Context, api: Api<DeserializeGuard<F::Object>>, follower: F)
+pub(crate) async fn follow<F>(ctx: &Context, api: Api<Lean<F::Object>>, follower: F)
 where
     F: Follower,
     F::Object: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
@@ -135,7 +136,7 @@ where
     }
 }
 
-fn apply<K>(ctx: &Context, kind: &str, guard: DeserializeGuard<K>, take: impl FnOnce(K)) {
+fn apply<K>(ctx: &Context, kind: &str, guard: Lean<K>, take: impl FnOnce(K)) {
     match guard.0 {
         Ok(object) => take(object),
         Err(invalid) => {

@@ -207,6 +207,9 @@ impl ClusterState {
     }
 
     fn apply_pod(&mut self, pod: &Arc<PodView>) {
+        if self.replace_pod(pod) {
+            return;
+        }
         match self.pods.get(&pod.id) {
             Some(known) if known.0 == *pod => return,
             Some(known) if known.uid != pod.uid => self.expectations.expect(&pod.id, None),
@@ -231,6 +234,28 @@ impl ClusterState {
         }
         self.pods.insert(ByName(pod.clone()));
         self.place_pod(pod);
+    }
+
+    /// Most changes of a pod say only how it is: it stays where it is in every index.
+    fn replace_pod(&mut self, pod: &Arc<PodView>) -> bool {
+        let Some(known) = self.pods.get(&pod.id) else { return false };
+        let stays = Arc::ptr_eq(&known.class, &pod.class)
+            && known.uid == pod.uid
+            && known.node_name == pod.node_name
+            && known.created_at == pod.created_at
+            && known.is_terminal() == pod.is_terminal()
+            && known.is_active() == pod.is_active()
+            && known.is_provisionable() == pod.is_provisionable()
+            && pod.volume_claims.is_empty();
+        if !stays || pod.is_provisionable() || pod.daemon_set.is_some() {
+            return false;
+        }
+        self.pods.replace(ByName(pod.clone()));
+        let bound = pod.node_name.as_ref().filter(|_| !pod.is_terminal()).and_then(|node| self.bound.get_mut(node));
+        if let Some(bound) = bound {
+            bound.replace(ByName(pod.clone()));
+        }
+        true
     }
 
     /// Files the pod with what its volumes ask for.

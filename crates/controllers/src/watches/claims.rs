@@ -1,7 +1,6 @@
 //! Our own kinds: NodeClaims, NodePools, and the node classes of the provider.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use futures::StreamExt as _;
 use karpenter_api::kinds::{NodeClaim, NodePool};
@@ -116,12 +115,12 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::InitApply(object)) => {
                 listed.insert(object.name_any());
                 overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-                ctx.node_classes.put(Arc::new(object));
+                ctx.node_classes.put(&object);
             }
             Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
             Ok(Event::Apply(object)) => {
                 overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-                ctx.node_classes.put(Arc::new(object));
+                ctx.node_classes.put(&object);
             }
             Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
             Err(error) => {
@@ -130,8 +129,8 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             }
         }
         // There are few pools and fewer changes of classes: looking at all is cheap.
-        for pool in &ctx.pools.all() {
-            ctx.queues.wake_pool(&pool.name_any());
+        for pool in &ctx.pools.names() {
+            ctx.queues.wake_pool(pool);
         }
     }
 }

@@ -60,8 +60,8 @@ impl Follower for Nodes<'_> {
         self.0.nodes.retain(&names);
         self.0.state().apply(Change::Listed(Source::Nodes, names));
         // Nodes that went away unseen leave claims waiting.
-        for claim in &self.0.claims.all() {
-            self.0.queues.wake_claim(&claim.name_any());
+        for claim in &self.0.claims.names() {
+            self.0.queues.wake_claim(claim);
         }
         self.0.provision.notify_one();
     }

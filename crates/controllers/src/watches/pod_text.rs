@@ -4,7 +4,7 @@
 //! is copied, without what nobody reads, and [`PodClasses`](super::pod_classes::PodClasses) finds by the digest of that copy
 //! what it already knows.
 
-mod copy;
+pub(super) mod copy;
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};

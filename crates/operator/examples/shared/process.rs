@@ -35,10 +35,7 @@ impl Controller {
 
     /// Processor seconds so far.
     pub(crate) fn cpu(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
-        let fields: Vec<&str> = stat.rsplit_once(')').context("stat")?.1.split_whitespace().collect();
-        let ticks = |number: usize| -> Result<f64> { Ok(fields.get(number - 3).context("stat")?.parse()?) };
-        Ok((ticks(14)? + ticks(15)?) / 100.0)
+        cpu(&self.0.id().to_string())
     }
 
     /// Megabytes.
@@ -63,6 +60,14 @@ impl Drop for Controller {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Processor seconds of a process; `self` is this one.
+pub(crate) fn cpu(process: &str) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit_once(')').context("stat")?.1.split_whitespace().collect();
+    let ticks = |number: usize| -> Result<f64> { Ok(fields.get(number - 3).context("stat")?.parse()?) };
+    Ok((ticks(14)? + ticks(15)?) / 100.0)
 }
 
 /// `target/release/examples/bench_*` and `target/release/karpenter-controller`.

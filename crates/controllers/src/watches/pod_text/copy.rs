@@ -38,9 +38,19 @@ pub(super) fn pod<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Copied, 
     Ok(copied)
 }
 
-/// Where in a pod we are.
+/// Any object without what nobody reads of it: who wrote which field, and the images of a node.
+pub(in crate::watches) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let mut copied = Copied::default();
+    Part { place: Place::Object, into: &mut copied }.deserialize(deserializer)?;
+    Ok(copied.common)
+}
+
+/// Where in a pod, or in an object of another kind, we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
+    Object,
+    ObjectMeta,
+    ObjectStatus,
     Pod,
     Meta,
     Annotations,
@@ -74,6 +84,8 @@ impl Place {
     fn fate(self, key: &str) -> Fate {
         use Fate::{Copy, Drop, Own};
         match (self, key) {
+            (Self::Object, "metadata") => Copy(Self::ObjectMeta),
+            (Self::Object, "status") => Copy(Self::ObjectStatus),
             (Self::Pod, "metadata") => Copy(Self::Meta),
             (Self::Pod, "spec") => Copy(Self::Spec),
             (Self::Pod, "status") => Copy(Self::Status),
@@ -105,6 +117,8 @@ impl Place {
             | (Self::Status, "resourceClaimStatuses")
             | (Self::ContainerStatus, "name" | "allocatedResources" | "resources") => Copy(Self::Whole),
             (Self::Pod | Self::Meta | Self::Annotations | Self::Status | Self::ContainerStatus, _)
+            | (Self::ObjectMeta, "managedFields")
+            | (Self::ObjectStatus, "images")
             | (Self::Spec, "ephemeralContainers" | "hostname" | "securityContext" | "dnsConfig" | "imagePullSecrets")
             | (
                 Self::Container,
