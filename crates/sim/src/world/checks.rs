@@ -132,8 +132,8 @@ pub(super) struct Watcher {
     crowds: VecDeque<(Timestamp, usize)>,
     launches: BTreeMap<String, Timestamp>,
     orphaned_since: BTreeMap<String, Timestamp>,
-    /// Budgets that had enough healthy pods.
-    satisfied: BTreeSet<String>,
+    /// Budgets that had enough healthy pods, and how many that were.
+    satisfied: BTreeMap<String, i64>,
     /// Until then pods may be missing for reasons that no budget covers.
     excused_until: Option<Timestamp>,
 }
@@ -259,11 +259,13 @@ impl Watcher {
             let number = |member: &str| budget["status"][member].as_i64().unwrap_or(0);
             let (healthy, desired) = (number("currentHealthy"), number("desiredHealthy"));
             let key = name(budget).to_owned();
+            // What is asked for beyond that, as after a scale-up, has to be reached first.
+            let reached = self.satisfied.get(&key).is_some_and(|kept| *kept >= desired);
             if healthy >= desired {
-                self.satisfied.insert(key);
-            } else if excused {
+                self.satisfied.insert(key, desired);
+            } else if excused || !reached {
                 self.satisfied.remove(&key);
-            } else if self.satisfied.contains(&key) {
+            } else {
                 broken.push(Violation::BudgetBroken { budget: key, healthy, desired });
             }
         }
@@ -313,7 +315,9 @@ fn beyond_limits(pools: &[Arc<Value>], claims: &[Arc<Value>]) -> Vec<Violation> 
     let mut found = Vec::new();
     for pool in pools {
         let mut used = Amounts::new();
-        for claim in claims.iter().filter(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == name(pool)) {
+        // One that is on its way out makes room for the one that takes its place.
+        let staying = claims.iter().filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
+        for claim in staying.filter(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == name(pool)) {
             for (resource, amount) in amounts::read(&claim["status"]["capacity"]) {
                 *used.entry(resource).or_default() += amount;
             }

@@ -109,7 +109,7 @@ fn claim(name: &str) -> Value {
 async fn a_claim_without_end() {
     let w = quiet(5).without_autoscaler().start().await;
     w.apply(claim("forgotten")).await;
-    assert_eq!(found(&w, Duration::from_mins(60)).await, []);
+    assert_eq!(found(&w, Duration::from_hours(1)).await, []);
     let found = found(&w, Duration::from_mins(1)).await;
     assert!(matches!(&found[..], [Violation::ClaimWithoutEnd { claim }, ..] if claim == "forgotten"), "{found:?}");
 }

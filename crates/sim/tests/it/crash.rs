@@ -7,7 +7,7 @@ use karpenter_sim::cloud::Trouble;
 use karpenter_sim::world::{World, cpu};
 use karpenter_testkit::build::node_pool;
 use kube::api::DeleteParams;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 /// Lets time pass in small steps until something is so. An hour is more than anything here takes.
@@ -103,7 +103,7 @@ async fn a_drain_is_carried_on() {
     w.stop_autoscaler();
     w.advance(Duration::from_secs(20)).await;
     w.start_autoscaler();
-    w.advance(Duration::from_secs(60)).await;
+    w.advance(Duration::from_mins(1)).await;
     assert_eq!(drained().await, began, "neither begun anew nor given up");
     assert_eq!(w.running_pods().len(), 1, "its budget is kept");
 
@@ -125,7 +125,7 @@ async fn finalizers_go_after_a_crash() {
     delete_claim(&w, &name).await;
     until(&w, "the machine is gone", async || w.cloud.running().is_empty()).await;
     w.stop_autoscaler();
-    w.advance(Duration::from_secs(60)).await;
+    w.advance(Duration::from_mins(1)).await;
     w.start_autoscaler();
     until(&w, "nothing is left", async || w.claims().await.is_empty() && w.nodes().await.is_empty()).await;
 }
@@ -166,8 +166,8 @@ async fn many_expire_at_once() {
     let w = World::seeded(27).start().await;
     w.apply(static_pool(30, "10m")).await;
     until(&w, "thirty nodes", async || w.nodes().await.len() >= 30).await;
-    let first: Vec<String> = w.claims().await.iter().map(|claim| claim.name_any()).collect();
-    let born = w.claims().await.iter().filter_map(|claim| claim.creation_timestamp()).map(|time| time.0).max().unwrap();
+    let first: Vec<String> = w.claims().await.iter().map(ResourceExt::name_any).collect();
+    let born = w.claims().await.iter().filter_map(ResourceExt::creation_timestamp).map(|time| time.0).max().unwrap();
     let due = born + Duration::from_mins(10);
     tokio::time::sleep(due.duration_since(w.clock.now()).try_into().unwrap()).await;
     w.advance(Duration::from_secs(5)).await;

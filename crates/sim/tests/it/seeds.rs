@@ -68,7 +68,7 @@ async fn life(seed: u64, life: Life) -> World {
     let mut chance = Chance::about(seed, &["life"]);
     let plot = *chance.pick(&PLOTS).unwrap();
     // One in fifty is larger and blows longer.
-    let large = seed % 50 == 0;
+    let large = seed.is_multiple_of(50);
     let pods = if large { 20 } else { 4 };
     let cloud = cloud(&mut chance);
     let forever = cloud.spot_life.is_none();
@@ -99,12 +99,12 @@ async fn life(seed: u64, life: Life) -> World {
         w.settle().await;
         assert_eq!(w.running_pods().len(), pods as usize + 1, "seed {seed}");
         assert_end(&w, plot).await;
-        if seed % 20 == 0 && forever && w.cloud.interruptions().is_empty() {
+        if seed.is_multiple_of(20) && forever && w.cloud.interruptions().is_empty() {
             // Nothing comes and goes in calm weather.
             let names = async || w.claims().await.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
             let before = names().await;
             w.advance(Duration::from_mins(20)).await;
-            assert_eq!(names().await, before, "seed {seed}");
+            assert_eq!(names().await, before, "seed {seed}\n{}", w.journal.tail(60));
         }
     }
     w
@@ -237,18 +237,16 @@ fn calm_follows_every_storm() {
     let count: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(500, |count| count.parse().unwrap());
     let failed: Mutex<Vec<u64>> = Mutex::default();
     let seen: Mutex<BTreeMap<&str, u64>> = Mutex::new(FAULTS.iter().map(|fault| (*fault, 0)).collect());
-    in_two_threads(100..100 + count, |seed| match catch_unwind(AssertUnwindSafe(|| journal_of(seed, Life::Whole))) {
-        Ok(journal) => {
-            let mut seen = seen.lock().unwrap();
-            for (fault, seeds) in seen.iter_mut() {
-                *seeds += u64::from(journal.contains(fault));
-            }
-        }
-        Err(_) => {
+    in_two_threads(100..100 + count, |seed| {
+        let Ok(journal) = catch_unwind(AssertUnwindSafe(|| journal_of(seed, Life::Whole))) else {
             println!(
                 "replay: KARPENTER_SIM_SEED={seed} cargo test -p karpenter-sim --test it -- seeds::replay --nocapture"
             );
             failed.lock().unwrap().push(seed);
+            return;
+        };
+        for (fault, seeds) in seen.lock().unwrap().iter_mut() {
+            *seeds += u64::from(journal.contains(fault));
         }
     });
     let seen = seen.into_inner().unwrap();

@@ -37,9 +37,10 @@ fn lost_pods_are_found_after_a_while() {
 
 #[test]
 fn budgets_must_not_be_broken_once_they_were_kept() {
-    let budget = |healthy: i64| {
-        [Arc::new(json!({"metadata": {"name": "b"}, "status": {"currentHealthy": healthy, "desiredHealthy": 2}}))]
+    let of = |healthy: i64, desired: i64| {
+        [Arc::new(json!({"metadata": {"name": "b"}, "status": {"currentHealthy": healthy, "desiredHealthy": desired}}))]
     };
+    let budget = |healthy: i64| of(healthy, 2);
     let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
     let mut watcher = Watcher::new();
     assert!(watcher.budgets(&budget(0), at(0)).is_empty(), "still starting");
@@ -48,6 +49,10 @@ fn budgets_must_not_be_broken_once_they_were_kept() {
     watcher.excuse(at(3));
     assert!(watcher.budgets(&budget(1), at(4)).is_empty(), "a machine was lost");
     assert!(watcher.budgets(&budget(1), at(30)).is_empty(), "and it has not recovered yet");
+    assert!(watcher.budgets(&budget(2), at(31)).is_empty());
+    assert!(watcher.budgets(&of(2, 3), at(32)).is_empty(), "more are asked for than there ever were");
+    assert!(watcher.budgets(&of(3, 3), at(33)).is_empty());
+    assert_eq!(watcher.budgets(&of(2, 3), at(34)).len(), 1);
 }
 
 fn at(minute: i64) -> Timestamp {
@@ -97,6 +102,9 @@ fn limits_count_every_claim_of_the_pool() {
         Arc::new(json!({"metadata": {"labels": labels}, "status": {"capacity": {"cpu": cpu, "pods": "9"}}}))
     };
     assert!(beyond_limits(&pools, &[claim("p", "2"), claim("p", "2"), claim("q", "9")]).is_empty());
+    let mut leaving = (*claim("p", "9")).clone();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(beyond_limits(&pools, &[claim("p", "2"), Arc::new(leaving)]).is_empty());
     let broken = beyond_limits(&pools, &[claim("p", "2"), claim("p", "2001m")]);
     let text: Vec<String> = broken.iter().map(ToString::to_string).collect();
     assert_eq!(text, ["nodepool p has 4001 of 4000 thousandths of cpu that its limits allow"]);
