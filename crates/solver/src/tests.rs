@@ -17,6 +17,7 @@ mod daemons;
 mod devices;
 mod drafts;
 mod limits;
+mod many;
 mod min_values;
 mod mutations;
 mod order;
