@@ -6,6 +6,7 @@
 
 mod buffer;
 mod claim;
+mod devices;
 mod node;
 mod overlay;
 mod pdb;
@@ -31,6 +32,7 @@ use crate::values::QuantityText;
 
 pub use buffer::{buffer, buffer_shape};
 pub use claim::claim;
+pub use devices::{device_class, resource_claim, resource_slice};
 pub use node::{node, node_taint};
 pub use overlay::overlay;
 pub use pdb::pdb;

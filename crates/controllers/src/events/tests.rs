@@ -128,15 +128,15 @@ fn the_catalogue() {
         (say::evicted(&pod, "Drifted"), "Normal Pod/web Evicted | Evicted pod: Drifted | evicted-pod-uid 2m"),
         (
             say::failed_draining(&node, &DrainObstacle::Waiting(3)),
-            "Warning Node/n1 FailedDraining | Failed to drain node, 3 pods are waiting to be evicted | faileddraining-n1 2m",
+            "Warning Node/n1 FailedDraining | Failed to drain node, 3 pods are waiting to be evicted | faileddraining-node-uid-waiting 2m",
         ),
         (
             say::failed_draining(&node, &DrainObstacle::Budget(&web)),
-            "Warning Node/n1 FailedDraining | Failed to drain node, evicting pod violates a PDB (Pod=shop/web) | faileddraining-n1 2m",
+            "Warning Node/n1 FailedDraining | Failed to drain node, evicting pod violates a PDB (Pod=shop/web) | faileddraining-node-uid-budget 2m",
         ),
         (
             say::failed_draining(&node, &DrainObstacle::SeveralBudgets(&web)),
-            "Warning Node/n1 FailedDraining | Failed to drain node, eviction does not support multiple PDBs (Pod=shop/web) | faileddraining-n1 2m",
+            "Warning Node/n1 FailedDraining | Failed to drain node, eviction does not support multiple PDBs (Pod=shop/web) | faileddraining-node-uid-budgets 2m",
         ),
         (
             say::awaiting_volume_detachment(&node, &six[..2]),

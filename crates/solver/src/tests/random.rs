@@ -181,7 +181,6 @@ fn any_pool(name: &'static str) -> impl Strategy<Value = Pool> {
         "type Exists min=2",
         "zone In z1 z2 z3 min=2",
         "integer Lt 9",
-        "rack NotIn r1",
         "type In t1 t2 min=1",
         "capacity In reserved on-demand",
     ]);
