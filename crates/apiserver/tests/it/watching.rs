@@ -29,11 +29,19 @@ impl Cluster {
 
     pub(crate) async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Watch {
         let query = if path.contains('?') { '&' } else { '?' };
-        let mut request = Request::get(format!("{}{query}watch=true", self.path(path)));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let answer = self.client().send(request.body(Body::empty()).unwrap()).await.unwrap();
+        let deadline = tokio::time::Instant::now() + LIMIT;
+        let answer = loop {
+            let mut request = Request::get(format!("{}{query}watch=true", self.path(path)));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let answer = self.client().send(request.body(Body::empty()).unwrap()).await.unwrap();
+            // A server whose watch cache of a new kind is still filling up asks to come again.
+            if answer.status() != 429 || tokio::time::Instant::now() > deadline {
+                break answer;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
         assert_eq!(answer.status(), 200, "{path}");
         Watch { chunks: Box::pin(answer.into_body().into_data_stream()), read: Vec::new() }
     }
