@@ -3,13 +3,12 @@
 mod hints;
 mod outcome;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
-use karpenter_solver::buffers::is_virtual;
 use karpenter_solver::{Plan, Solver};
 use karpenter_state::{Intake, Refusals, World, intake};
 
@@ -93,9 +92,10 @@ impl Passes {
         let now = ctx.clock.now();
         {
             let state = ctx.state();
-            // Pods that stand for buffers are not in the state.
+            // Pods that stand for buffers are not in the state, and in the snapshot only when they were tried.
+            let spare: BTreeSet<PodId> = ctx.buffers.virtual_pods().iter().map(|pod| pod.id.clone()).collect();
             let waits = |id: &PodId| state.pod(id).is_some_and(|pod| pod.is_provisionable());
-            self.refusals.retain(|id| is_virtual(snapshot, id) || waits(id));
+            self.refusals.retain(|id| spare.contains(id) || waits(id));
         }
         for unplaced in plan.unplaced.iter().filter(|unplaced| !outcome::is_deferred(unplaced)) {
             if let Some(pod) = snapshot.pending.get(&unplaced.pod) {

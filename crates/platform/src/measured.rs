@@ -7,13 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::InstanceType;
-use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
 use tokio::time::Instant;
 
 use crate::{
-    CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, NodeClassKind,
-    RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
+    CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, RebootError,
 };
 
 tokio::task_local! {
@@ -182,33 +180,7 @@ impl CloudProvider for Measured {
         self.measure(Method::Reboot, pool_of(claim), self.inner.reboot(claim, operation_id)).await
     }
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn node_classes(&self) -> &[NodeClassKind] {
-        self.inner.node_classes()
-    }
-
-    fn label_rules(&self) -> &LabelRules {
-        self.inner.label_rules()
-    }
-
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner.repair_policies()
-    }
-
-    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
-        self.inner.registration_hooks()
-    }
-
-    fn reservation_labels(&self) -> Option<&ReservationLabels> {
-        self.inner.reservation_labels()
-    }
-
-    fn supports(&self, group: &str, kind: &str) -> bool {
-        self.inner.supports(group, kind)
-    }
+    crate::same_facts_as!(inner);
 }
 
 #[cfg(test)]

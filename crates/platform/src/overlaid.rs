@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use async_trait::async_trait;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::{InstanceType, Price};
-use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::labels;
 use karpenter_model::overlay::{OverlayStore, Unevaluated};
 use karpenter_model::pool::PoolView;
 use karpenter_model::requirements::Requirement;
 use karpenter_model::resources::Resources;
 
 use crate::{
-    CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, NodeClassKind,
-    RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
+    CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, RebootError,
 };
 
 /// How many offerings are asked for one by one, in the order of their overlaid prices, before the cloud may choose. Each is
@@ -181,33 +180,7 @@ impl CloudProvider for Overlaid {
         self.inner.reboot(claim, operation_id).await
     }
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn node_classes(&self) -> &[NodeClassKind] {
-        self.inner.node_classes()
-    }
-
-    fn label_rules(&self) -> &LabelRules {
-        self.inner.label_rules()
-    }
-
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner.repair_policies()
-    }
-
-    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
-        self.inner.registration_hooks()
-    }
-
-    fn reservation_labels(&self) -> Option<&ReservationLabels> {
-        self.inner.reservation_labels()
-    }
-
-    fn supports(&self, group: &str, kind: &str) -> bool {
-        self.inner.supports(group, kind)
-    }
+    crate::same_facts_as!(inner);
 }
 
 #[cfg(test)]

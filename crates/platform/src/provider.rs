@@ -258,6 +258,41 @@ pub trait CloudProvider: Debug + Send + Sync {
     }
 }
 
+/// What a provider that wraps another in the field `$inner` says of itself: the same. A method that a wrapper forgets falls
+/// back to its default without a word, so wrappers do not write these one by one.
+#[macro_export]
+macro_rules! same_facts_as {
+    ($inner:ident) => {
+        fn name(&self) -> &'static str {
+            self.$inner.name()
+        }
+
+        fn node_classes(&self) -> &[$crate::NodeClassKind] {
+            self.$inner.node_classes()
+        }
+
+        fn label_rules(&self) -> &::karpenter_model::labels::LabelRules {
+            self.$inner.label_rules()
+        }
+
+        fn repair_policies(&self) -> Vec<$crate::RepairPolicy> {
+            self.$inner.repair_policies()
+        }
+
+        fn registration_hooks(&self) -> &[::std::sync::Arc<dyn $crate::RegistrationHook>] {
+            self.$inner.registration_hooks()
+        }
+
+        fn reservation_labels(&self) -> Option<&$crate::ReservationLabels> {
+            self.$inner.reservation_labels()
+        }
+
+        fn supports(&self, group: &str, kind: &str) -> bool {
+            self.$inner.supports(group, kind)
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

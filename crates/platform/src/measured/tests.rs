@@ -1,9 +1,11 @@
+use karpenter_model::labels::LabelRules;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use karpenter_model::example;
 
 use super::*;
+use crate::NodeClassKind;
 
 #[derive(Debug, Default)]
 struct Log(Mutex<Vec<String>>);

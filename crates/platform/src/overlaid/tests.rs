@@ -1,10 +1,12 @@
 use karpenter_model::example;
 use karpenter_model::instance_type::{Offering, Overhead, Overrides};
+use karpenter_model::labels::LabelRules;
 use karpenter_model::overlay::{OverlayView, PoolTypes, PriceChange, evaluate};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirements;
 
 use super::*;
+use crate::NodeClassKind;
 
 const SLOTS: &str = "example.com/slots";
 

@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::InstanceType;
-use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
 use karpenter_platform::{
-    CallError, Clock, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError,
-    NodeClassKind, RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
+    CallError, Clock, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, RebootError,
 };
 use tokio::sync::Notify;
 
@@ -103,17 +101,7 @@ impl MortalCloud {
 
 #[async_trait]
 impl CloudProvider for MortalCloud {
-    fn name(&self) -> &'static str {
-        self.cloud.name()
-    }
-
-    fn node_classes(&self) -> &[NodeClassKind] {
-        self.cloud.node_classes()
-    }
-
-    fn label_rules(&self) -> &LabelRules {
-        self.cloud.label_rules()
-    }
+    karpenter_platform::same_facts_as!(cloud);
 
     async fn create(&self, claim: &ClaimView) -> Result<Instance, CreateError> {
         self.reach(&format!("cloud create {}", claim.name), true).await;
@@ -150,20 +138,8 @@ impl CloudProvider for MortalCloud {
         self.life.call("cloud drift", self.cloud.drift(claim)).await
     }
 
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.cloud.repair_policies()
-    }
-
     async fn reboot(&self, claim: &ClaimView, operation_id: &str) -> Result<(), RebootError> {
         self.reach(&format!("cloud reboot {}", claim.name), true).await;
         self.life.call("cloud reboot", self.cloud.reboot(claim, operation_id)).await
-    }
-
-    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
-        self.cloud.registration_hooks()
-    }
-
-    fn reservation_labels(&self) -> Option<&ReservationLabels> {
-        self.cloud.reservation_labels()
     }
 }

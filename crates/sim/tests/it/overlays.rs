@@ -13,11 +13,8 @@ use karpenter_controllers::queue::Requeue;
 use karpenter_controllers::{Batching, Context, Features, Observability, Options, PlanningOptions, overlays, watches};
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::InstanceType;
-use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
-use karpenter_platform::{
-    CallError, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError, NodeClassKind,
-};
+use karpenter_platform::{CallError, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError};
 use karpenter_sim::world::{World, cpu};
 use karpenter_testkit::build::node_pool;
 use kube::api::{DeleteParams, ListParams};
@@ -159,15 +156,8 @@ struct Withholding {
 
 #[async_trait]
 impl CloudProvider for Withholding {
-    fn name(&self) -> &'static str {
-        self.cloud.name()
-    }
-    fn node_classes(&self) -> &[NodeClassKind] {
-        self.cloud.node_classes()
-    }
-    fn label_rules(&self) -> &LabelRules {
-        self.cloud.label_rules()
-    }
+    karpenter_platform::same_facts_as!(cloud);
+
     async fn create(&self, claim: &ClaimView) -> Result<Instance, CreateError> {
         self.cloud.create(claim).await
     }
