@@ -33,7 +33,7 @@ campaign: cargo ## property tests on many new random cases (CASES=20000)
 bench: bench-build ## plan the scenarios: times, costs, violations (BENCH=mix,wide for some of them)
 	$(CARGO_TARGET_DIR)/release/karpenter-bench run --only='$(BENCH)' --json=$(CARGO_TARGET_DIR)/bench.json
 
-bench-instructions: bench-build ## fail when instructions per pod grow too fast (needs valgrind or perf)
+bench-instructions: bench-build ## fail when plans take more instructions than they may (needs valgrind or perf)
 	$(CARGO_TARGET_DIR)/release/karpenter-bench instructions
 
 bench-live: control-plane bench-operator ## 960 pods on a real control plane: times, processor time, memory, price
