@@ -119,11 +119,14 @@ pub(super) fn waiting(name: &str, cpu_milli: i64, memory_bytes: i64, ids: &mut D
 
 /// Equal pods of one deployment, labelled `app`.
 pub(super) fn deployment(name: &str, replicas: usize, template: &PodView, ids: &mut Dice) -> Vec<PodView> {
+    // Labelled before it is copied: pods of one workload share what they have in common, as the watches make them.
+    let template = template.clone().but(|pod| {
+        pod.labels.insert("app".to_owned(), name.to_owned());
+    });
     let each = |number: usize| {
         let mut pod = template.clone();
         pod.id.name = format!("{name}-{number}");
         pod.uid = format!("{:016x}", ids.roll());
-        pod.labels.insert("app".to_owned(), name.to_owned());
         pod
     };
     (0..replicas).map(each).collect()
