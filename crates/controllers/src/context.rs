@@ -73,6 +73,8 @@ pub struct Queues {
     pub expirations: Queue,
     pub consistency: Queue,
     pub hydration: Queue,
+    /// Claims whose conditions about disruption may have changed.
+    pub disruptions: Queue,
     /// Claims that may not exist, by name.
     pub ghosts: Queue,
     pub nodes: Queue,
@@ -95,7 +97,7 @@ pub struct Queues {
 impl Queues {
     /// Whoever looks after a claim.
     pub(crate) fn wake_claim(&self, name: &str) {
-        for queue in [&self.claims, &self.expirations, &self.consistency, &self.hydration] {
+        for queue in [&self.claims, &self.expirations, &self.consistency, &self.hydration, &self.disruptions] {
             queue.add(name);
         }
     }
@@ -258,7 +260,13 @@ impl Context {
             self.report.seen(pool.as_ref());
             let converted = convert::pool(&pool, self.provider.label_rules());
             self.report.problems(&converted.problems);
-            self.state().apply(Change::Pool(Arc::new(converted.view)));
+            let of_pool = {
+                let mut state = self.state();
+                state.apply(Change::Pool(Arc::new(converted.view)));
+                state.claims_of(&pool.name_any())
+            };
+            // What the pool asks for has changed under them.
+            self.queues.disruptions.add_all(of_pool.iter().map(|claim| claim.name.clone()));
         }
         pool
     }

@@ -21,6 +21,7 @@ pub mod leader;
 pub mod memory;
 pub mod metrics;
 pub mod node_termination;
+pub mod nodeclaim_disruption;
 pub mod nodeclaim_lifecycle;
 pub mod nodepool_counter;
 pub mod nodepool_hash;
@@ -87,6 +88,9 @@ async fn of_claims(ctx: &Arc<Context>) {
         }),
         queue::run(work(ctx, &queues.consistency, "nodeclaim.consistency", Backoff::LIFECYCLE), |name| {
             consistency::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.disruptions, "nodeclaim.disruption", Backoff::LIFECYCLE), |name| {
+            nodeclaim_disruption::reconcile(ctx.clone(), name)
         }),
         queue::run(work(ctx, &queues.hydration, "nodeclaim.hydration", Backoff::LIFECYCLE), |name| {
             hydration::reconcile(ctx.clone(), name)

@@ -23,6 +23,8 @@ pub struct Memory {
     collector: Mutex<Collector>,
     /// When a claim was last compared with its node, by claim UID.
     checked: Mutex<BTreeMap<String, Timestamp>>,
+    /// When the instance type of a claim was last seen on the list, by claim UID.
+    found_types: Mutex<BTreeMap<String, Timestamp>>,
     /// What drivers have published, by slice, with the node it is about.
     slices: Mutex<BTreeMap<String, (String, SliceView)>>,
     /// When something last happened to pods, by node.
@@ -138,11 +140,16 @@ impl Memory {
         lock(&self.checked)
     }
 
+    pub(crate) fn found_types(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
+        lock(&self.found_types)
+    }
+
     /// What concerned a claim that is gone.
     pub(crate) fn forget_claim(&self, claim_uid: &str) {
         self.forget_launch(claim_uid);
         lock(&self.checked).remove(claim_uid);
         lock(&self.recorded).remove(claim_uid);
+        lock(&self.found_types).remove(claim_uid);
     }
 
     pub(crate) fn note_slice(&self, name: &str, node: Option<String>, slice: SliceView) {

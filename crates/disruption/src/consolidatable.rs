@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::duration::{GoDuration, NillableDuration};
+use karpenter_model::pool::PoolView;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consolidatable {
@@ -15,13 +16,6 @@ pub enum Consolidatable {
     Yes,
 }
 
-/// What its pool says about consolidating the claim's node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rhythm {
-    pub consolidate_after: NillableDuration,
-    pub is_static: bool,
-}
-
 /// When the window of a quiet node ends; `None` for a node that is not initialized, or a pool that never consolidates.
 pub fn window_end(claim: &ClaimView, consolidate_after: NillableDuration) -> Option<Timestamp> {
     let after = consolidate_after.duration()?;
@@ -30,8 +24,8 @@ pub fn window_end(claim: &ClaimView, consolidate_after: NillableDuration) -> Opt
 }
 
 /// `pool` is `None` for a claim without a pool, or whose pool is gone.
-pub fn consolidatable(claim: &ClaimView, pool: Option<Rhythm>, now: Timestamp) -> Consolidatable {
-    let Some(pool) = pool.filter(|pool| !pool.is_static && claim.deleting_since.is_none()) else {
+pub fn consolidatable(claim: &ClaimView, pool: Option<&PoolView>, now: Timestamp) -> Consolidatable {
+    let Some(pool) = pool.filter(|pool| pool.replicas.is_none() && claim.deleting_since.is_none()) else {
         return Consolidatable::Untouched;
     };
     if !claim.initialized.is_true() {
@@ -64,17 +58,17 @@ mod tests {
         }
     }
 
-    fn after(seconds: i64) -> Rhythm {
+    fn after(seconds: i64) -> PoolView {
         let consolidate_after = NillableDuration::After(GoDuration::from_secs(seconds));
-        Rhythm { consolidate_after, is_static: false }
+        PoolView { consolidate_after, ..example::pool("p") }
     }
 
     /// DIS-64 … DIS-68, DC-61 … DC-64: a claim initialized at 100, looked at at 200.
     #[test]
     fn quiet_for_long_enough() {
         use Consolidatable::{No, Untouched, Yes};
-        let never = Rhythm { consolidate_after: NillableDuration::Never, is_static: false };
-        let fixed = Rhythm { is_static: true, ..after(60) };
+        let never = PoolView { consolidate_after: NillableDuration::Never, ..after(0) };
+        let fixed = PoolView { replicas: Some(1), ..after(60) };
         let going = ClaimView { deleting_since: Some(time(1)), ..claim(Status::True, None) };
         for (case, claim, pool, want) in [
             (
@@ -95,7 +89,7 @@ mod tests {
             ("DIS-65, no pool", claim(Status::True, None), None, Untouched),
             ("DIS-65, going", going, Some(after(0)), Untouched),
         ] {
-            assert_eq!(consolidatable(&claim, pool, time(200)), want, "{case}");
+            assert_eq!(consolidatable(&claim, pool.as_ref(), time(200)), want, "{case}");
         }
     }
 }
