@@ -1,0 +1,1 @@
+"""The AWS APIs that tests run against: moto, with what it lacks."""
