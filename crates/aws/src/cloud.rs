@@ -1,0 +1,11 @@
+//! What AWS answers, as plain values, and the narrow traits through which it is asked.
+//!
+//! An adapter over an SDK fills the traits; tests fill them by hand. Names and texts are as AWS spells them, and what AWS
+//! may add one day (types, states, classes) is text, never an enum that could not hold it (AWS-250).
+
+mod instance_type;
+
+pub use instance_type::{
+    Accelerator, AttachmentLimit, Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice,
+    Processor, TypeOffering,
+};

@@ -1,0 +1,19 @@
+//! The CloudProvider on AWS.
+//!
+//! Everything here is a pure function or a small state that is told the time, so that it can be tested by calling it; the
+//! calls themselves go through the narrow traits of [`cloud`], whose plain values are all that the rest knows of AWS. No
+//! type of an SDK appears anywhere but in an adapter that fills those traits.
+//!
+//! Start with [`class`], what an EC2NodeClass says, and [`instance_types`], what EC2 sells to it.
+
+pub mod class;
+pub mod cloud;
+pub mod family;
+pub mod instance_types;
+pub mod pricing;
+pub mod repair;
+pub mod reservations;
+pub mod unavailable;
+
+#[cfg(test)]
+mod fixtures;
