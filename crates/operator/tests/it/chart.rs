@@ -86,7 +86,7 @@ fn the_chart_for_aws() {
     insta::assert_yaml_snapshot!(render(AWS));
 }
 
-/// API-289, API-291, API-292, API-293, API-294, V15-119, V15-123: what is rendered for kwok.
+/// API-289, API-291, API-292, API-293, API-294, API-303, V15-119, V15-123: what is rendered for kwok.
 #[test]
 fn the_chart_for_kwok() {
     insta::assert_yaml_snapshot!(render(KWOK));
@@ -248,6 +248,23 @@ fn names_accounts_and_monitors() {
             &["settings.clusterName=blue", "serviceMonitor.enabled=true"],
         );
         assert!(String::from_utf8_lossy(&out.stdout).contains("kind: ServiceMonitor"));
+    }
+}
+
+/// AWS-231, AWS-295, API-303: how many replicas run and how they spread is the user's to say, also none of either.
+#[test]
+fn replicas_and_spread() {
+    for (values, replicas, spread) in [
+        (&["settings.clusterName=blue", "replicas=0"][..], 0, Some("DoNotSchedule")),
+        (&["settings.cloudProvider=kwok", "replicas=2"], 2, Some("ScheduleAnyway")),
+        (&["settings.cloudProvider=kwok", "topologySpreadConstraints[0].topologyKey=rack"], 1, None),
+    ] {
+        let objects = render(values);
+        let spec = &find(&objects, "Deployment", "karpenter")["spec"];
+        assert_eq!(spec["replicas"], replicas, "{values:?}");
+        let constraint = &spec["template"]["spec"]["topologySpreadConstraints"][0];
+        assert_eq!(constraint["whenUnsatisfiable"].as_str(), spread, "{values:?}");
+        assert_eq!(constraint["labelSelector"]["matchLabels"]["app.kubernetes.io/name"], "karpenter");
     }
 }
 

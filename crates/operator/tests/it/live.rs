@@ -7,6 +7,7 @@ pub(crate) mod installed;
 pub(crate) mod scene;
 
 mod by_hand;
+mod capacity;
 mod constraints;
 mod crash;
 mod drain;

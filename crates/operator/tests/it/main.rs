@@ -4,6 +4,7 @@
 
 mod chart;
 mod installation;
+mod installing;
 mod live;
 mod settings;
 mod starting;

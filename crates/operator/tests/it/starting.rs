@@ -34,7 +34,7 @@ fn complaint(out: &Output) -> String {
     errors[0]["error"].as_str().unwrap().to_owned()
 }
 
-/// AWS-229, API-300: a port in use, a kubeconfig that is none, an API server that is none.
+/// AWS-229, API-287, API-300: a port in use, a kubeconfig that is none, instance types that are none, an API server that is none.
 #[test]
 fn without_a_cluster_or_a_port() {
     let taken = std::net::TcpListener::bind("[::]:0").unwrap();
@@ -62,6 +62,14 @@ fn without_a_cluster_or_a_port() {
         "clusters": [{"name": "x", "cluster": {"server": format!("https://127.0.0.1:{closed}")}}],
         "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {"token": "t"}}]});
     std::fs::write(&config, text.to_string()).unwrap();
+    // A file of instance types that is missing, or none.
+    let types = broken.display().to_string();
+    for (path, why) in
+        [("/nonexistent/types", "cannot read instance types"), (&types, "is not a list of instance types")]
+    {
+        let said = complaint(&controller(&config, &[("INSTANCE_TYPES_FILE_PATH", path)]));
+        assert!(said.contains(why) && said.contains(path), "{said}");
+    }
     let said = complaint(&controller(&config, &[]));
     assert!(said.contains(&format!("cannot talk to the API server at https://127.0.0.1:{closed}")), "{said}");
     std::fs::remove_dir_all(&folder).unwrap();

@@ -20,7 +20,12 @@ use crate::chart;
 pub(crate) const LIMIT: Duration = Duration::from_mins(5);
 
 /// What most tests run with: the chart for kwok with everything on that is built.
-const EVERYTHING: &[&str] = &["settings.cloudProvider=kwok", "settings.featureGates.staticCapacity=true"];
+const EVERYTHING: &[&str] = &[
+    "settings.cloudProvider=kwok",
+    "settings.featureGates.staticCapacity=true",
+    "settings.featureGates.nodeOverlay=true",
+    "settings.featureGates.capacityBuffer=true",
+];
 
 pub(crate) async fn wait<T>(what: &str, question: impl AsyncFn() -> Option<T>) -> T {
     let since = Instant::now();

@@ -268,6 +268,7 @@ fn place(kind: &str) -> (&'static str, &'static str, bool) {
         "PersistentVolume" => ("/api/v1", "persistentvolumes", false),
         "Pod" => ("/api/v1", "pods", true),
         "Event" => ("/api/v1", "events", true),
+        "PodTemplate" => ("/api/v1", "podtemplates", true),
         "ServiceAccount" => ("/api/v1", "serviceaccounts", true),
         "PersistentVolumeClaim" => ("/api/v1", "persistentvolumeclaims", true),
         "Deployment" => ("/apis/apps/v1", "deployments", true),
@@ -285,7 +286,7 @@ fn place(kind: &str) -> (&'static str, &'static str, bool) {
 }
 
 /// Members of `over` replace those of `under`; objects are merged.
-fn lay_over(under: &mut Value, over: Value) {
+pub(crate) fn lay_over(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (key, value) in over {
