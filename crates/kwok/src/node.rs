@@ -30,6 +30,13 @@ pub(crate) fn node_name(claim: &ClaimView) -> String {
     format!("kwok-{claim_part}-{}-{}-{}", word(32), word(36), digest & 0xffff_ffff)
 }
 
+/// One of so many, as if by chance, but the same one for the same claim: a repeated launch ends in the same zone.
+pub(crate) fn draw(claim: &ClaimView, of: usize) -> usize {
+    // The last bits of this digest follow from the last bits of what it is made of.
+    let digest = fnv1a(claim.uid.as_bytes()) >> 40;
+    usize::try_from(digest).unwrap_or_default().checked_rem(of).unwrap_or_default()
+}
+
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

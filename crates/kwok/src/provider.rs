@@ -20,7 +20,7 @@ use karpenter_platform::{
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
-use crate::node::{PROVIDER_PREFIX, fake_node, node_name, resolved_labels};
+use crate::node::{PROVIDER_PREFIX, draw, fake_node, node_name, resolved_labels};
 
 /// Fake nodes through the Kubernetes API itself.
 #[derive(Clone)]
@@ -61,8 +61,8 @@ impl KwokProvider {
         Api::all(self.client.clone())
     }
 
-    /// The cheapest type and offering among those the claim names (API-280). Types without a usable offering, or too
-    /// small for the claim, are passed over; resources that a type says nothing about are laid over it (SCH-179), and the
+    /// The cheapest type and offering among those the claim names (API-280); among equal ones chance decides, as the claim
+    /// draws it. Types without a usable offering, or too small for the claim, are passed over; resources that a type says nothing about are laid over it (SCH-179), and the
     /// node gets them (API-283).
     fn choose(&self, claim: &ClaimView) -> Result<(&InstanceType, &Offering), CreateError> {
         let explained = |message: String| CreateError::Explained { reason: "LaunchFailed".to_owned(), message };
@@ -78,7 +78,10 @@ impl KwokProvider {
                 named.has(&known.name) && claim.requests.named_in(&known.capacity).fits(&known.allocatable())
             })
             .filter_map(|known| {
-                Some((known, *known.launchable_offerings(&claim.requirements, self.policy.rules()).first()?))
+                let offerings = known.launchable_offerings(&claim.requirements, self.policy.rules());
+                let cheapest = offerings.first()?.price;
+                let equal = offerings.iter().take_while(|offering| offering.price == cheapest).count();
+                Some((known, offerings[draw(claim, equal)]))
             })
             .min_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
         cheapest.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The contract that every provider passes, as one suite (API-237 … API-247, API-257 … API-269, V15-27, V15-72, V15-82).
+//! The contract that every provider passes, as one suite (API-237 … API-247, API-250, API-257 … API-269, V15-27, V15-72, V15-82).
 //!
 //! A provider's tests fill [`Subject`] and assert that [`violations`] is empty. The suite talks to the provider only as
 //! the controllers do; it knows nothing of what is behind it.
@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::example;
 use karpenter_model::pool::PoolView;
+use karpenter_model::taints::Taint;
 
 use crate::{CloudProvider, Instance, RepairPolicies};
 
@@ -31,6 +32,9 @@ pub trait Subject: Send + Sync {
     /// Waits until the instance's node has joined; the claim as it is then, with provider id and node name.
     async fn joined(&self, claim: &ClaimView, instance: &Instance) -> ClaimView;
 
+    /// The taints that the claim's node had when it joined.
+    async fn taints(&self, claim: &ClaimView) -> Vec<Taint>;
+
     /// What tells one start of the claim's machine from the next.
     async fn boot_id(&self, claim: &ClaimView) -> Option<String>;
 
@@ -47,7 +51,7 @@ type Check = fn(&dyn Subject) -> BoxFuture<'_, Result<(), Broken>>;
 
 /// Every rule with its check. Checks launch instances of their own and leave none behind that would disturb the next.
 const CHECKS: &[(&str, Check)] = &[
-    ("API-237 names itself and its node classes", |s| done(catalogue::names(s))),
+    ("API-237 API-250 names itself and its node classes", |s| done(catalogue::names(s))),
     ("API-246 lists instance types, the same ones when asked again", |s| Box::pin(catalogue::types(s))),
     ("API-258 types define every well-known label", |s| Box::pin(catalogue::well_known_labels(s))),
     ("API-259 API-260 types have room for pods", |s| Box::pin(catalogue::amounts(s))),
@@ -56,6 +60,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("V15-27 V15-31 repair policies are a valid set, or none", |s| done(repair_policies(s))),
     ("API-254 registration hooks have names of their own", |s| done(hooks(s))),
     ("API-238 create resolves what the claim left open", |s| Box::pin(instances::create_resolves(s))),
+    ("API-240 nodes join with the taint that keeps pods away", |s| Box::pin(instances::joins_guarded(s))),
     ("API-239 create asked again gives the same instance", |s| Box::pin(instances::create_repeats(s))),
     ("LIF-130 find knows what was launched for a claim that was not told", |s| Box::pin(instances::find(s))),
     ("API-241 create says when nothing fits", |s| Box::pin(instances::create_refuses(s))),

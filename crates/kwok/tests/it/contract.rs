@@ -1,39 +1,20 @@
-//! The provider keeps the contract, on a real API server.
+//! The provider keeps the contract.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::convert;
-use karpenter_api::crd;
-use karpenter_api::instance_types::Catalogue;
-use karpenter_kwok::KwokProvider;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::pool::PoolView;
+use karpenter_model::taints::Taint;
 use karpenter_platform::contract::{self, Subject};
 use karpenter_platform::{CallError, CloudProvider, Instance, RebootError, RepairPolicies};
-use karpenter_testkit::{ControlPlane, build};
-use kube::Client;
-use kube::api::{Api, PostParams};
+use karpenter_testkit::build;
+use kube::Api;
 
-struct Kwok {
-    client: Client,
-    provider: Arc<KwokProvider>,
-    claims: AtomicUsize,
-}
-
-async fn kwok() -> Kwok {
-    // Of its own: the class is named `default`, and Nodes are counted.
-    let control_plane = Box::leak(Box::new(ControlPlane::builder().start().await.unwrap()));
-    control_plane.apply_crds(crd::all().into_iter().map(|crd| serde_json::from_value(crd).unwrap())).await.unwrap();
-    let client = control_plane.client();
-    let classes = Api::all(client.clone());
-    classes.create(&PostParams::default(), &build::kwok_class("default")).await.unwrap();
-    let provider = KwokProvider::new(client.clone(), Catalogue::built_in().unwrap());
-    Kwok { client, provider: Arc::new(provider), claims: AtomicUsize::new(0) }
-}
+use crate::Kwok;
 
 #[async_trait]
 impl Subject for Kwok {
@@ -46,20 +27,19 @@ impl Subject for Kwok {
     }
 
     async fn new_claim(&self) -> ClaimView {
-        let number = self.claims.fetch_add(1, Ordering::Relaxed);
-        let claim = build::node_claim(&format!("claim-{number}")).request("cpu", "3").requirement(
-            "node.kubernetes.io/instance-type",
-            "In",
-            &["s-4x-amd64-linux", "c-8x-arm64-linux"],
-        );
-        let mut claim = claim.build();
-        claim.metadata.uid = Some(format!("uid-{number}"));
-        convert::claim(&claim, self.provider.label_rules()).view
+        let types = ["s-4x-amd64-linux", "c-8x-arm64-linux"];
+        self.claim(|claim| claim.request("cpu", "3").requirement("node.kubernetes.io/instance-type", "In", &types))
     }
 
     async fn joined(&self, claim: &ClaimView, instance: &Instance) -> ClaimView {
         let node_name = instance.provider_id.strip_prefix("kwok://").map(ToOwned::to_owned);
         ClaimView { node_name, ..claim.clone() }
+    }
+
+    async fn taints(&self, claim: &ClaimView) -> Vec<Taint> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = nodes.get(claim.node_name.as_ref().unwrap()).await.unwrap();
+        convert::node(&node).view.taints
     }
 
     async fn boot_id(&self, claim: &ClaimView) -> Option<String> {
@@ -77,13 +57,37 @@ impl Subject for Kwok {
     }
 }
 
-/// API-237 … API-247, V15-72, V15-120, V15-121: the suite of all providers, and what is kwok's own.
-#[tokio::test]
-async fn the_provider_keeps_the_contract() {
-    let kwok = kwok().await;
-    assert_eq!(contract::violations(&kwok).await, Vec::<String>::new());
+/// API-237 … API-247, V15-72, V15-117, V15-121: the suite of all providers, and what is kwok's own.
+async fn keeps_the_contract(kwok: &Kwok) {
+    assert_eq!(contract::violations(kwok).await, Vec::<String>::new());
 
-    let policies = kwok.provider.repair_policies();
+    // V15-121: without a node the reboot is tried again; with one its boot ID names the operation.
+    let claim = kwok.new_claim().await;
+    let missing = ClaimView { node_name: Some("missing".to_owned()), ..claim.clone() };
+    for claim in [&claim, &missing] {
+        let answer = kwok.provider.reboot(claim, "op").await;
+        assert!(matches!(answer, Err(RebootError::Call(CallError { .. }))), "{answer:?}");
+    }
+    let instance = kwok.provider.create(&claim).await.unwrap();
+    let claim = kwok.joined(&claim, &instance).await;
+    kwok.provider.reboot(&claim, "op-7").await.unwrap();
+    assert_eq!(kwok.boot_id(&claim).await.as_deref(), Some("kwok-op-7"));
+}
+
+#[tokio::test]
+async fn on_a_real_api_server() {
+    keeps_the_contract(&Kwok::real().await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_the_embedded_api_server() {
+    keeps_the_contract(&Kwok::embedded().await).await;
+}
+
+/// V15-120 (replaces API-286), V15-27: its repair policies, in this order.
+#[tokio::test]
+async fn repair_policies() {
+    let policies = Kwok::embedded().await.provider.repair_policies();
     assert!(RepairPolicies::compile(&policies).is_ok());
     let shown: Vec<_> = policies
         .iter()
@@ -99,12 +103,4 @@ async fn the_provider_keeps_the_contract() {
             row("KWOKRebootRequired=True reason /.*/ priority 0 RebootNode", 30, 60),
         ]
     );
-
-    // Without a node the reboot is tried again.
-    let claim = kwok.new_claim().await;
-    let missing = ClaimView { node_name: Some("missing".to_owned()), ..claim.clone() };
-    for claim in [claim, missing] {
-        let answer = kwok.provider.reboot(&claim, "op").await;
-        assert!(matches!(answer, Err(RebootError::Call(CallError { .. }))), "{answer:?}");
-    }
 }

@@ -16,7 +16,9 @@ pub(super) fn names(subject: &dyn Subject) -> Result<(), Broken> {
     ensure(!provider.name().is_empty(), || "no name".to_owned())?;
     let class = provider.node_classes().first().ok_or("no node class")?;
     ensure(provider.supports(&class.group, &class.kind), || format!("does not support its own {}", class.kind))?;
-    ensure(!provider.supports("nobody.example.com", &class.kind), || "supports a class of nobody".to_owned())
+    // Group and kind both count (API-250).
+    ensure(!provider.supports("nobody.example.com", &class.kind), || "supports a class of nobody".to_owned())?;
+    ensure(!provider.supports(&class.group, "Nothing"), || "supports a kind that is none".to_owned())
 }
 
 async fn listed(subject: &dyn Subject) -> Result<Arc<Vec<InstanceType>>, Broken> {

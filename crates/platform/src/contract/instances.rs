@@ -7,6 +7,7 @@ use karpenter_model::labels;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements, Undefined};
 use karpenter_model::resources::CPU;
+use karpenter_model::taints::Taint;
 
 use super::{Broken, Subject, ensure};
 use crate::{CreateError, Instance, InstanceError, RebootError, Remedy};
@@ -64,6 +65,14 @@ pub(super) async fn create_resolves(subject: &dyn Subject) -> Result<(), Broken>
     let undefined = Undefined::WellKnownAllowed(provider.label_rules());
     let offered = chosen.offerings.iter().any(|offering| resolved.is_compatible(&offering.requirements, undefined));
     ensure(offered, || format!("{resolved} is not on offer"))?;
+    end(subject, &claim).await
+}
+
+pub(super) async fn joins_guarded(subject: &dyn Subject) -> Result<(), Broken> {
+    let (claim, instance) = launched(subject).await?;
+    let claim = subject.joined(&claim, &instance).await;
+    let taints = subject.taints(&claim).await;
+    ensure(taints.contains(&Taint::unregistered()), || format!("taints {taints:?}"))?;
     end(subject, &claim).await
 }
 

@@ -7,6 +7,7 @@ use karpenter_model::claim::Status;
 use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::overlay::{PoolTypes, evaluate};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 
@@ -22,6 +23,7 @@ enum Defect {
     ReservesWithoutCount,
     PoliciesWithoutFallback,
     LeavesZoneOpen,
+    JoinsUnguarded,
     LaunchesTwice,
     TakesAnyZone,
     ForgetsInList,
@@ -215,12 +217,32 @@ impl CloudProvider for Small {
     }
 }
 
-struct SmallSubject(Arc<Small>);
+/// The provider itself, and the same one as the controllers have it.
+struct SmallSubject(Arc<Small>, Arc<dyn CloudProvider>);
+
+impl SmallSubject {
+    fn plain(defect: Defect) -> Self {
+        let small = Small::with(defect);
+        Self(small.clone(), small)
+    }
+
+    fn wrapped(wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>) -> Self {
+        let small = Small::with(Defect::None);
+        Self(small.clone(), wrap(small))
+    }
+}
+
+#[derive(Debug)]
+struct Deaf;
+
+impl CallObserver for Deaf {
+    fn call_ended(&self, _: Call<'_>) {}
+}
 
 #[async_trait]
 impl Subject for SmallSubject {
     fn provider(&self) -> Arc<dyn CloudProvider> {
-        self.0.clone()
+        self.1.clone()
     }
 
     fn pool(&self) -> PoolView {
@@ -234,6 +256,10 @@ impl Subject for SmallSubject {
 
     async fn joined(&self, claim: &ClaimView, _: &Instance) -> ClaimView {
         claim.clone()
+    }
+
+    async fn taints(&self, _: &ClaimView) -> Vec<Taint> {
+        if self.0.defect == Defect::JoinsUnguarded { vec![] } else { vec![Taint::unregistered()] }
     }
 
     async fn boot_id(&self, claim: &ClaimView) -> Option<String> {
@@ -258,6 +284,7 @@ async fn defects_are_found() {
         (Defect::ReservesWithoutCount, "API-269"),
         (Defect::PoliciesWithoutFallback, "V15-27"),
         (Defect::LeavesZoneOpen, "API-238"),
+        (Defect::JoinsUnguarded, "API-240"),
         (Defect::LaunchesTwice, "API-239"),
         (Defect::TakesAnyZone, "API-241"),
         (Defect::ForgetsInList, "API-244"),
@@ -269,8 +296,27 @@ async fn defects_are_found() {
         (Defect::DriftsAtOnce, "API-247"),
         (Defect::RebootsTwice, "V15-72"),
     ] {
-        let found = violations(&SmallSubject(Small::with(defect))).await;
+        let found = violations(&SmallSubject::plain(defect)).await;
         assert!(found.iter().any(|broken| broken.starts_with(want)), "{defect:?}: {found:#?}");
     }
-    assert_eq!(violations(&SmallSubject(Small::with(Defect::None))).await, Vec::<String>::new());
+    assert_eq!(violations(&SmallSubject::plain(Defect::None)).await, Vec::<String>::new());
+}
+
+/// API-204, API-252, V15-117: a provider that is measured, and one with overlays over that, keep the contract as it does itself; of
+/// what they say of themselves nothing is lost.
+#[tokio::test]
+async fn wrapped_providers_keep_the_contract() {
+    let measured = |inner| Arc::new(Measured::new(inner, Arc::new(Deaf))) as Arc<dyn CloudProvider>;
+    let overlaid = |inner| {
+        let (rules, pool) = (LabelRules::core(), SmallSubject::plain(Defect::None).pool());
+        let evaluation = evaluate(&[], &[PoolTypes { pool: &pool, instance_types: &[] }], &rules);
+        let overlays = Arc::new(Overlays::default());
+        overlays.publish(evaluation.store);
+        Arc::new(Overlaid::new(inner, overlays)) as Arc<dyn CloudProvider>
+    };
+    for subject in [SmallSubject::wrapped(measured), SmallSubject::wrapped(|inner| overlaid(measured(inner)))] {
+        assert_eq!(violations(&subject).await, Vec::<String>::new());
+        assert_eq!(subject.1.repair_policies(), subject.0.repair_policies());
+        assert_eq!((subject.1.name(), subject.1.node_classes()), (subject.0.name(), subject.0.node_classes()));
+    }
 }

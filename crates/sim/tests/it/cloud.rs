@@ -12,6 +12,7 @@ use karpenter_model::claim::ClaimView;
 use karpenter_model::labels;
 use karpenter_model::pool::PoolView;
 use karpenter_model::requirements::Requirement;
+use karpenter_model::taints::Taint;
 use karpenter_platform::contract::{self, Subject};
 use karpenter_platform::{Clock as _, CloudProvider, CreateError, DriftReason, Instance, InstanceError, TokioClock};
 use karpenter_sim::cloud::{Cloud, Range, Reservation, Settings, Stock, Surroundings, Swing, Throttle, Trouble};
@@ -72,6 +73,10 @@ impl Subject for Sky {
     async fn joined(&self, claim: &ClaimView, instance: &Instance) -> ClaimView {
         let machine = self.fleet.get(&instance.provider_id).unwrap();
         ClaimView { node_name: Some(machine.node_name), ..claim.clone() }
+    }
+
+    async fn taints(&self, claim: &ClaimView) -> Vec<Taint> {
+        self.fleet.get(claim.provider_id.as_ref().unwrap()).unwrap().taints
     }
 
     async fn boot_id(&self, claim: &ClaimView) -> Option<String> {
