@@ -36,7 +36,7 @@ async fn a_claim_is_launched() {
     assert_eq!(says(claim.conditions(), "Registered"), ("Unknown", "NodeNotFound"));
 }
 
-/// LIF-1, LC-1: a claim of somebody else's class is left alone.
+/// LIF-1, LC-1, API-250: a claim of somebody else's class is left alone.
 #[tokio::test(start_paused = true)]
 async fn other_providers_claims_are_left_alone() {
     let desk = Desk::start().await;
@@ -84,7 +84,7 @@ async fn a_crash_between_launch_and_write_leaves_one_instance() {
     assert_eq!(desk.claim("a").await.status.unwrap().provider_id.as_deref(), Some("shop://a"));
 }
 
-/// LIF-17, LIF-18, LIF-34, LC-4, V15-109: what cannot be launched is deleted and counted; pods that wait for it are told.
+/// LIF-17, LIF-18, LIF-34, LC-4, API-241, V15-109: what cannot be launched is deleted and counted; pods that wait for it are told.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_launched_is_given_up() {
     for (error, reason, events) in [
@@ -109,7 +109,7 @@ async fn what_cannot_be_launched_is_given_up() {
     }
 }
 
-/// LIF-19, LC-5, LC-6: other failures are told in the condition and tried again.
+/// LIF-19, LC-5, LC-6, API-241: other failures are told in the condition and tried again.
 #[tokio::test(start_paused = true)]
 async fn failures_to_launch_are_explained() {
     let desk = Desk::start().await;

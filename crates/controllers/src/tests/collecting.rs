@@ -14,7 +14,7 @@ fn daemon() -> serde_json::Value {
     json!({ "metadata": { "ownerReferences": [owner] }, "spec": { "nodeName": "a" } })
 }
 
-/// LIF-74, LIF-75, LC-78, LC-79, LC-80: an expired claim goes whatever runs there; who has to move is counted, once.
+/// LIF-74, LIF-75, LC-78, LC-79, LC-80, V15-111: an expired claim goes whatever runs there; who has to move is counted, once.
 #[tokio::test(start_paused = true)]
 async fn expired_claims_are_counted() {
     let desk = Desk::start().await;
@@ -80,7 +80,7 @@ async fn replacements_are_there_before_a_claim_expires() {
     assert_eq!(desk.all::<NodeClaim>().await.len(), 2, "one replacement is enough");
 }
 
-/// LIF-76, LIF-78, LC-81, Y3, Y4: whose instance is gone goes, after a second look and a question; nobody goes while the
+/// LIF-76, LIF-78, LC-81, API-245, Y3, Y4: whose instance is gone goes, after a second look and a question; nobody goes while the
 /// nodes are not known.
 #[tokio::test(start_paused = true)]
 async fn claims_without_an_instance_go() {

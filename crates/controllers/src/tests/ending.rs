@@ -33,7 +33,7 @@ async fn a_claim_goes_after_its_node_and_instance() {
     assert_eq!(metrics.nodeclaims_instance_termination_duration.value(["blue"]), Some(1.0));
 }
 
-/// LC-140, LIF-42: "not found" the first time is the end, in the same pass; and a claim with odd quantities goes too (LC-48).
+/// LC-140, LIF-42, API-252: "not found" the first time is the end, in the same pass; and a claim with odd quantities goes too (LC-48).
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_gone_is_the_end() {
     let desk = Desk::start().await;
@@ -46,7 +46,7 @@ async fn an_instance_that_is_gone_is_the_end() {
     assert_eq!(desk.ctx.report.metrics.all.nodeclaims_instance_termination_duration.value([""]), Some(1.0));
 }
 
-/// LC-45: a cloud that fails is asked again, and one that takes its time too.
+/// LC-45, API-242: a cloud that fails is asked again, and one that takes its time too.
 #[tokio::test(start_paused = true)]
 async fn the_cloud_is_asked_until_it_is_done() {
     let desk = Desk::start().await;
@@ -63,7 +63,7 @@ async fn the_cloud_is_asked_until_it_is_done() {
     assert!(desk.get::<NodeClaim>("a").await.is_none());
 }
 
-/// LC-132, LIF-43, Y1: a claim that does not know its instance is asked for in the cloud before it goes.
+/// LC-132, LIF-43, API-243, Y1: a claim that does not know its instance is asked for in the cloud before it goes.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_was_not_written_down_goes_too() {
     let mut desk = Desk::start().await;
@@ -80,6 +80,13 @@ async fn an_instance_that_was_not_written_down_goes_too() {
     desk.lifecycle("a").await.unwrap();
     assert!(desk.get::<NodeClaim>("a").await.is_none());
     assert!(desk.shop.book().machines.is_empty());
+
+    // Where nothing was launched, nobody is asked to end it.
+    desk.add_claim("b", json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}})).await;
+    desk.delete::<NodeClaim>("b").await;
+    desk.lifecycle("b").await.unwrap();
+    assert!(desk.get::<NodeClaim>("b").await.is_none());
+    assert_eq!(desk.shop.book().deleted.iter().filter(|id| *id != "shop://a").count(), 0);
 }
 
 /// LC-136, LIF-131: killed after the instance went, the next process finishes without a complaint.

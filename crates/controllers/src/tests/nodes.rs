@@ -56,7 +56,7 @@ async fn end(desk: &Desk, name: &str) {
     desk.look().await;
 }
 
-/// LC-51, LIF-1: a node without the label of a class is somebody else's.
+/// LC-51, LIF-1, API-250: a node without the label of a class is somebody else's.
 #[tokio::test(start_paused = true)]
 async fn other_nodes_are_left_alone() {
     let desk = Desk::start().await;
@@ -123,6 +123,20 @@ async fn a_budget_holds_the_drain() {
     api.patch_status("web", &kube::api::PatchParams::default(), &allowed).await.unwrap();
     desk.look().await;
     assert_eq!(desk.ctx.queues.evictions.take_due().len(), 1, "Y10: asked again at once");
+}
+
+/// V15-114, Z14: a refusal of an eviction that nobody waits for any more is no failure, and the pod is forgotten.
+#[tokio::test(start_paused = true)]
+async fn pods_of_nodes_that_are_gone_are_not_asked_again() {
+    let desk = draining(json!({}), &[("web", json!({}))]).await;
+    desk.terminate("a").await.unwrap();
+    assert_eq!(desk.ctx.memory.asked_in("default").len(), 1);
+    desk.change::<Node>("a", json!({ "metadata": { "finalizers": null } })).await;
+    assert!(desk.get::<Node>("a").await.is_none());
+    desk.api.add_fault(Rule::new(Fault::Throttled { retry_after_seconds: 1 }).subresource("eviction"));
+    assert_eq!(evict(&desk).await[0].as_ref().unwrap(), &Requeue::OnChange);
+    assert!(desk.ctx.memory.asked_in("default").is_empty());
+    assert!(pods(&desk).get("web").await.unwrap().metadata.deletion_timestamp.is_none());
 }
 
 /// LIF-60, LIF-63, LC-71, LC-72: evictions are counted under the reason that the claim gives.

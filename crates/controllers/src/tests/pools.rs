@@ -56,7 +56,7 @@ async fn a_pool_is_validated() {
     }
 }
 
-/// LC-93, LIF-1, API-58: a pool of somebody else's class is left alone.
+/// LC-93, LIF-1, API-58, API-250: a pool of somebody else's class is left alone.
 #[tokio::test(start_paused = true)]
 async fn other_providers_pools_are_left_alone() {
     let desk = Desk::start().await;

@@ -104,7 +104,7 @@ async fn a_node_is_registered() {
     assert_eq!(desk.ctx.report.metrics.all.nodes_created.value(["", ""]), Some(1.0));
 }
 
-/// LC-16, LC-17, LIF-24: all hooks are asked, all that wait are named, the shortest wait counts.
+/// LC-16, LC-17, LIF-24, API-254, API-255: all hooks are asked, all that wait are named, the shortest wait counts.
 #[tokio::test(start_paused = true)]
 async fn hooks_are_waited_for() {
     let (fast, slow) = (Hook::new("fast", [Ok(pending(5))]), Hook::new("slow", [Ok(pending(10))]));
@@ -120,7 +120,7 @@ async fn hooks_are_waited_for() {
     assert!(is_registered(&desk).await);
 }
 
-/// LC-18: an error of a hook is the reconcile's.
+/// LC-18, API-255: an error of a hook is the reconcile's.
 #[tokio::test(start_paused = true)]
 async fn hooks_may_fail() {
     let hook = Hook::new("broken", [Err("no".into())]);
@@ -131,7 +131,7 @@ async fn hooks_may_fail() {
     assert_eq!(says(desk.claim("a").await.conditions(), "Registered").0, "Unknown");
 }
 
-/// LC-19, LIF-25: what a hook writes on the claim is on the node too.
+/// LC-19, LIF-25, API-256: what a hook writes on the claim is on the node too.
 #[tokio::test(start_paused = true)]
 async fn hooks_may_label_the_claim() {
     let hook = Hook::new("labels", []);

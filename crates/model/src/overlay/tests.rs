@@ -288,7 +288,7 @@ fn marks_of_claims() {
     assert_eq!(store.marks("elsewhere", ["a"]), Marks::default());
 }
 
-/// SCH-177, SCH-178, Q18, V15-107, VC-115, API-265, Z17: copies keep what offerings override, what a type attaches and the
+/// SCH-177, SCH-178, Q18, V15-107, VC-115, API-264, API-265, Z17: copies keep what offerings override, what a type attaches and the
 /// devices that come with it.
 #[test]
 fn copies_are_complete() {

@@ -48,7 +48,7 @@ E 0 {A} {B} {A,B} !{A} {1} {9} {1,9} !{1,2} >=2 >=10 <=0 <=8
 <=0 0 0 0 0 <=0 0 0 0 <=0 0 0 <=0 <=0
 <=8 0 0 0 0 <=8 {1} 0 {1} !{1,2}<=8 >=2<=8 0 <=0 <=8";
 
-/// Q9, Q10, SC-34, SCH-39: every cell, without minValues and with it on either side.
+/// Q9, Q10, SC-34, SCH-39, API-275: every cell, without minValues and with it on either side.
 #[test]
 fn intersection_table() {
     let columns: Vec<&str> = COLUMNS.split_whitespace().collect();

@@ -36,7 +36,7 @@ fn sc_059_a_full_small_type_keeps_the_next_pod_out() {
     assert!(cluster.last.claims.iter().all(|claim| *claim.instance_types == ["t1", "t2"]));
 }
 
-/// SCH-50, SC-60, SC-63, SC-65.
+/// SCH-50, SC-60, SC-63, SC-65, API-274.
 #[test]
 fn sc_060_063_065_two_nodes_with_two_types_each() {
     let generation = |name: &str, cpus, value: &str| sized(name, cpus).with("gen", &[value]);
@@ -55,7 +55,7 @@ fn sc_060_063_065_two_nodes_with_two_types_each() {
     }
 }
 
-/// SC-61, SC-62, SC-64, V15-105.
+/// SC-61, SC-62, SC-64, V15-105, API-274.
 #[test]
 fn sc_061_062_064_unmet() {
     let generation = |value: &str| sized(&format!("t{value}"), 4).with("gen", &[value]);
@@ -78,7 +78,7 @@ fn sc_061_062_064_unmet() {
     }
 }
 
-/// SCH-117, SC-66.
+/// SCH-117, SC-66, API-276, API-277.
 #[test]
 fn sc_066_truncation_breaks_the_minimum() {
     let mut cluster = with(pool("p").require("type In t1 t2 min=2"), vec![sized("t1", 1), sized("t2", 4)]);
@@ -87,7 +87,7 @@ fn sc_066_truncation_breaks_the_minimum() {
     assert_eq!((cluster.placed(&ids), cluster.last.claims.len(), cluster.last.unplaced.len()), (0, 0, 2));
 }
 
-/// SCH-49, SCH-109, SC-67.
+/// SCH-49, SCH-109, SC-67, API-276.
 #[test]
 fn sc_067_best_effort_lowers_the_minimum() {
     let fresh = || with(pool("p").require("type In t1 t2 t3 min=3"), vec![sized("t1", 1), sized("t2", 4)]);
