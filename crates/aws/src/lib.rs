@@ -14,6 +14,7 @@ pub mod pricing;
 pub mod repair;
 pub mod reservations;
 pub mod unavailable;
+pub mod user_data;
 
 #[cfg(test)]
 mod fixtures;
