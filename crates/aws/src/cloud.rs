@@ -3,9 +3,17 @@
 //! An adapter over an SDK fills the traits; tests fill them by hand. Names and texts are as AWS spells them, and what AWS
 //! may add one day (types, states, classes) is text, never an enum that could not hold it (AWS-250).
 
+mod error;
 mod instance_type;
+mod launch;
 
+pub use error::ApiError;
 pub use instance_type::{
     Accelerator, AttachmentLimit, Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice,
     Processor, TypeOffering,
+};
+pub use launch::{
+    BlockDeviceSpec, ConnectionTrackingSpec, EbsSpec, FleetAnswer, FleetConfig, FleetError, FleetInstance,
+    FleetOverride, FleetRequest, InterfaceSpec, LaunchTemplateData, LaunchTemplateRequest, MetadataSpec, PlacementSpec,
+    ReservationSpec, TagSpecification, Tags,
 };

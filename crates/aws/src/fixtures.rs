@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use karpenter_api::instance_types::ec2;
 use karpenter_api::kinds::EC2NodeClass;
 use karpenter_model::instance_type::InstanceType;
@@ -10,7 +11,11 @@ use serde_json::{Value, json};
 
 use crate::class::NodeClass;
 use crate::cloud::{Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice, Processor};
+use crate::instance_types::offerings::{Market, offerings_of};
 use crate::instance_types::{Sizing, TypeFacts, resolve};
+use crate::pricing::PriceBook;
+use crate::reservations::ReservationCounts;
+use crate::unavailable::Unavailable;
 
 /// One row of the reference of what AL2023 nodes leave for pods.
 pub(crate) struct CatalogueRow {
@@ -175,4 +180,47 @@ pub(crate) fn resolved(info: &InstanceTypeInfo, class: &NodeClass, sizing: &Sizi
         observed_attachments: None,
     };
     resolve(info, &facts).unwrap()
+}
+
+/// Types with offerings in three zones, at the built-in prices. Spot costs half, the reservations have so much left.
+pub(crate) fn sold(names: &[&str], class: &NodeClass, left: &[(&str, u32)]) -> Vec<InstanceType> {
+    let zones: BTreeSet<String> = ZONES[..3].iter().map(|(zone, _)| (*zone).to_owned()).collect();
+    let (sizing, unavailable, shifted) = (sizing(), Unavailable::default(), BTreeSet::new());
+    let mut counts = ReservationCounts::default();
+    for (id, count) in left {
+        counts.synced(id, *count, Timestamp::UNIX_EPOCH);
+    }
+    let mut prices = PriceBook::built_in("us-east-1");
+    let half = |name: &str| {
+        prices.on_demand(name).map(|price| karpenter_model::instance_type::Price::new(price.per_hour() / 2.0).unwrap())
+    };
+    let spot: Vec<_> = names
+        .iter()
+        .filter_map(|name| Some((name, half(name)?)))
+        .flat_map(|(name, price)| zones.iter().map(move |zone| ((*name).to_owned(), zone.clone(), price)))
+        .collect();
+    prices.merge_spot(spot).unwrap();
+    let facts = TypeFacts {
+        class,
+        sizing: &sizing,
+        placement_group: None,
+        zones: &zones,
+        observed_memory: None,
+        observed_attachments: None,
+    };
+    let market = Market {
+        zones: &zones,
+        prices: &prices,
+        overlay_prices: None,
+        unavailable: &unavailable,
+        shifted_zones: &shifted,
+        reservations: Some(&counts),
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let sold = names.iter().map(|name| {
+        let info = type_info(name);
+        let offerings = offerings_of(&info, &facts, &market);
+        InstanceType { offerings, ..resolve(&info, &facts).unwrap() }
+    });
+    sold.collect()
 }

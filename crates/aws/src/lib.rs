@@ -9,7 +9,9 @@
 pub mod class;
 pub mod cloud;
 pub mod family;
+mod fnv;
 pub mod instance_types;
+pub mod launch;
 pub mod pricing;
 pub mod repair;
 pub mod reservations;

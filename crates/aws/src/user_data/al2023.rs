@@ -98,7 +98,7 @@ fn kubelet_config(bootstrap: &Bootstrap<'_>) -> Result<BTreeMap<String, Value>, 
         .taints
         .iter()
         .map(|taint| {
-            let value = (!taint.value.is_empty()).then(|| ("value", taint.value.as_str()));
+            let value = (!taint.value.is_empty()).then_some(("value", taint.value.as_str()));
             let members = [("effect", taint.effect.as_str()), ("key", taint.key.as_str())].into_iter().chain(value);
             json!(members.collect::<BTreeMap<_, _>>())
         })

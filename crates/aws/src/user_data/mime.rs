@@ -90,10 +90,12 @@ fn boundary(content_type: &str) -> Option<&str> {
 
 /// The archive, without carriage returns.
 pub(super) fn write(parts: &[Part]) -> String {
-    let mut text = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");
-    for Part { headers, body } in parts {
-        text.push_str(&format!("--{BOUNDARY}\n{}\n\n{}\n", headers.join("\n"), body.trim_end_matches('\n')));
-    }
-    text.push_str(&format!("--{BOUNDARY}--\n"));
+    let entry = |Part { headers, body }: &Part| {
+        format!("--{BOUNDARY}\n{}\n\n{}\n", headers.join("\n"), body.trim_end_matches('\n'))
+    };
+    let entries: String = parts.iter().map(entry).collect();
+    let text = format!(
+        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n{entries}--{BOUNDARY}--\n"
+    );
     text.replace('\r', "")
 }

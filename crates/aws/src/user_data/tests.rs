@@ -97,8 +97,8 @@ fn labels_and_taints() {
     assert!(!node_labels(&claim, "spot", AmiFamily::Custom).contains_key("karpenter.sh/do-not-sync-taints"));
 
     let own = Taint::new("a", "b", Effect::NoSchedule);
-    assert_eq!(node_taints(&[own.clone()], &[]), [own.clone(), Taint::unregistered()]);
-    assert_eq!(node_taints(&[Taint::unregistered()], &[own.clone()]), [Taint::unregistered(), own]);
+    assert_eq!(node_taints(std::slice::from_ref(&own), &[]), [own.clone(), Taint::unregistered()]);
+    assert_eq!(node_taints(&[Taint::unregistered()], std::slice::from_ref(&own)), [Taint::unregistered(), own.clone()]);
 }
 
 /// AWS-172, AWS-173, AWS-174, AC-198, AC-201, AC-202, AC-203.

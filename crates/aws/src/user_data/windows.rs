@@ -5,20 +5,15 @@ use super::{Bootstrap, UserDataError};
 
 pub(super) fn render(bootstrap: &Bootstrap<'_>) -> Result<String, UserDataError> {
     let cluster = bootstrap.cluster;
-    let mut call = format!(
-        "& $EKSBootstrapScriptFile -EKSClusterName '{}' -APIServerEndpoint '{}'",
-        cluster.name, cluster.endpoint
-    );
-    if let Some(ca) = &cluster.ca_bundle {
-        call.push_str(&format!(" -Base64ClusterCA '{ca}'"));
-    }
-    call.push_str(&format!(" -KubeletExtraArgs '{}'", kubelet_args(bootstrap)?));
-    if let Some(dns) = bootstrap.cluster_dns().first() {
-        call.push_str(&format!(" -DNSClusterIP '{dns}'"));
-    }
+    let ca = cluster.ca_bundle.as_ref().map(|ca| format!(" -Base64ClusterCA '{ca}'")).unwrap_or_default();
+    let dns = bootstrap.cluster_dns().first().map(|dns| format!(" -DNSClusterIP '{dns}'")).unwrap_or_default();
     let custom = bootstrap.custom.filter(|custom| !custom.is_empty()).map(|custom| format!("{custom}\n"));
-    Ok(format!(
-        "<powershell>\n{}[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"\n{call}\n</powershell>",
-        custom.unwrap_or_default()
-    ))
+    let lines = [
+        format!("<powershell>\n{}", custom.unwrap_or_default()),
+        "[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"\n".to_owned(),
+        format!("& $EKSBootstrapScriptFile -EKSClusterName '{}'", cluster.name),
+        format!(" -APIServerEndpoint '{}'{ca}", cluster.endpoint),
+        format!(" -KubeletExtraArgs '{}'{dns}\n</powershell>", kubelet_args(bootstrap)?),
+    ];
+    Ok(lines.concat())
 }
