@@ -51,8 +51,13 @@ pub use report::Observability;
 use crate::metrics::ClusterSeries;
 use crate::queue::{Backoff, Work};
 
-/// Runs every controller until the future is dropped.
-pub async fn run(ctx: Arc<Context>) {
+/// Runs every controller until the future is dropped. Boxed here, so that the code of all controllers is compiled in this
+/// crate, once, and not in each that runs them.
+pub fn run(ctx: Arc<Context>) -> futures::future::BoxFuture<'static, ()> {
+    Box::pin(all(ctx))
+}
+
+async fn all(ctx: Arc<Context>) {
     ClusterSeries::follow(&ctx);
     let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
     let prices = karpenter_platform::calling_as("state.pricing", pricing::run(ctx.clone()));

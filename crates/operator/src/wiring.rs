@@ -60,7 +60,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
     endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
 
-    let work = Box::pin(karpenter_controllers::run(context));
+    let work = karpenter_controllers::run(context);
     let ended = match election {
         Some(election) => election.metrics(metrics).lead(work, told_to_stop()?).await,
         None => alone(work, told_to_stop()?).await,

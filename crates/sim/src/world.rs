@@ -93,9 +93,23 @@ pub struct Builder {
     checks: bool,
     death: Option<Death>,
     features: karpenter_controllers::Features,
+    journal: Arc<Journal>,
+    replay: Option<String>,
 }
 
 impl Builder {
+    /// The command that shows this world again, for the report of a failure.
+    #[must_use]
+    pub fn replayed_by(self, command: String) -> Self {
+        Self { replay: Some(command), ..self }
+    }
+
+    /// Where it is written down what happens, for somebody who wants to read it also after a failure.
+    #[must_use]
+    pub fn journal(self, journal: Arc<Journal>) -> Self {
+        Self { journal, ..self }
+    }
+
     /// What the autoscaler has turned on.
     #[must_use]
     pub fn features(self, features: karpenter_controllers::Features) -> Self {
@@ -155,7 +169,7 @@ impl Builder {
 
     /// Like [`Builder::start`], with somebody else's clock.
     pub async fn start_with(self, clock: Arc<dyn Clock>) -> World {
-        let (fleet, journal) = (Arc::<Fleet>::default(), Arc::<Journal>::default());
+        let (fleet, journal) = (Arc::<Fleet>::default(), self.journal.clone());
         let of_api = clock.clone();
         let api = apiserver::Api::new(apiserver::Options {
             clock: Arc::new(move || of_api.now()),
@@ -238,6 +252,8 @@ impl World {
             checks: true,
             death: None,
             features: karpenter_controllers::Features { static_capacity: true, ..Default::default() },
+            journal: Arc::default(),
+            replay: None,
         }
     }
 
@@ -326,9 +342,9 @@ impl World {
         self.start_autoscaler();
     }
 
-    /// How many calls to API and cloud the autoscaler has made.
-    pub fn autoscaler_calls(&self) -> u64 {
-        self.fates.calls()
+    /// What the autoscaler has asked of API and cloud, in order; nothing when it was to die at one of these calls.
+    pub fn autoscaler_calls(&self) -> Vec<String> {
+        self.fates.said()
     }
 
     /// Ends the autoscaler wherever it is, as a crash would.
@@ -412,17 +428,9 @@ impl World {
     fn fail(&self, why: &str) -> ! {
         let seed = self.plan.seed;
         let looped = self.api.hot_loop().map(|report| format!("{report}\n")).unwrap_or_default();
-        let what = match self.plan.death {
-            None => format!("KARPENTER_SIM_SEED={seed}"),
-            Some(Death { call, applied }) => format!("KARPENTER_SIM_DEATH={call}{}", if applied { '+' } else { '-' }),
-        };
-        let test = if self.plan.death.is_some() { "replay_death" } else { "seeds::replay" };
-        let replay = format!("{what} cargo test -p karpenter-sim --test it -- {test} --nocapture");
         let tail = self.journal.tail(40);
-        fail(&format!(
-            "{why}\n{looped}last of the journal:\n{tail}seed {seed}, at {}; replay: {replay}",
-            self.clock.now()
-        ))
+        let replay = self.plan.replay.as_ref().map(|how| format!("; replay: {how}")).unwrap_or_default();
+        fail(&format!("{why}\n{looped}last of the journal:\n{tail}seed {seed}, at {}{replay}", self.clock.now()))
     }
 
     /// A Deployment in the namespace `default`, labelled `app=NAME`.

@@ -311,11 +311,12 @@ fn several(running: &BTreeMap<String, String>) -> Vec<Violation> {
     several.map(|(claim, machines)| Violation::SecondMachine { claim_uid: claim.clone(), machines }).collect()
 }
 
+/// What stays may not be more than the limits; what is on its way out is not charged (SCH-78, SCH-239), so that its
+/// replacement can come before it is gone.
 fn beyond_limits(pools: &[Arc<Value>], claims: &[Arc<Value>]) -> Vec<Violation> {
     let mut found = Vec::new();
     for pool in pools {
         let mut used = Amounts::new();
-        // One that is on its way out makes room for the one that takes its place.
         let staying = claims.iter().filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
         for claim in staying.filter(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == name(pool)) {
             for (resource, amount) in amounts::read(&claim["status"]["capacity"]) {

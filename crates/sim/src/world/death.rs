@@ -28,6 +28,8 @@ pub struct Death {
 pub(super) struct Fates {
     death: Option<Death>,
     calls: AtomicU64,
+    /// What each call was, when nobody is to die and somebody may want to choose.
+    said: Mutex<Vec<String>>,
     /// What the fatal call was.
     last_words: Mutex<Option<String>>,
     died: Notify,
@@ -38,8 +40,8 @@ impl Fates {
         Arc::new(Self { death, ..Self::default() })
     }
 
-    pub(super) fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+    pub(super) fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The next time that a life ends.
@@ -67,6 +69,9 @@ impl Life {
             return pending().await;
         }
         let number = self.fates.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.fates.death.is_none() {
+            self.fates.said.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
+        }
         let Some(death) = self.fates.death.filter(|death| death.call == number) else {
             let answer = call.await;
             // It may have died of another call meanwhile; then nobody hears this.

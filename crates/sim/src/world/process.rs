@@ -117,7 +117,7 @@ impl Host {
 pub(super) async fn alone(makings: Makings, host: Host) {
     let life = Life::new(&makings.fates);
     let context = context(&makings, &host, life, Fence::open(), None);
-    Box::pin(karpenter_controllers::run(context)).await;
+    karpenter_controllers::run(context).await;
 }
 
 /// One of several; started again whenever it ends.
@@ -128,7 +128,7 @@ pub(super) async fn among_others(makings: Makings, host: Host) {
         let own = clients::client(&makings.api, &makings.journal, &makings.clock, host.name, Some(own));
         let election = Election::new(own, lease(), identity.clone(), host.clock.clone());
         let context = context(&makings, &host, life, election.fence(), Some(identity));
-        let ended = election.lead(Box::pin(karpenter_controllers::run(context)), host.stop.notified()).await;
+        let ended = election.lead(karpenter_controllers::run(context), host.stop.notified()).await;
         let how = match ended {
             Ended::Stopped => "was told to end",
             Ended::Lost => "lost the lease",

@@ -62,6 +62,22 @@ impl World {
                 }
             }
         }
+        self.doomed()
+    }
+
+    /// A machine that nobody has missed yet, or that is about to be taken back: what stands for it looks well until it does
+    /// not, and that is not rest.
+    fn doomed(&self) -> Option<String> {
+        if let Some((id, at)) = self.cloud.interruptions().into_iter().next() {
+            return Some(format!("machine {id} is taken back at {at}"));
+        }
+        let running = self.cloud.running();
+        for claim in self.objects("karpenter.sh", "v1", "NodeClaim") {
+            let id = claim["status"]["providerID"].as_str().unwrap_or_default();
+            if !running.contains_key(id) {
+                return Some(format!("machine {id} of NodeClaim {} does not run", claim["metadata"]["name"]));
+            }
+        }
         None
     }
 

@@ -2,14 +2,15 @@
 //! in place.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_sim::chance::Chance;
 use karpenter_sim::cloud::{Settings, Stock};
+use karpenter_sim::journal::Journal;
 use karpenter_sim::world::{Storm, World, cpu};
 use karpenter_testkit::build::node_pool;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -64,15 +65,23 @@ fn cloud(chance: &mut Chance) -> Settings {
     cloud
 }
 
-async fn life(seed: u64, life: Life) -> World {
+fn command(seed: u64) -> String {
+    format!("KARPENTER_SIM_SEED={seed} cargo test -p karpenter-sim --test it -- seeds::replay --nocapture")
+}
+
+async fn life(seed: u64, life: Life, journal: Arc<Journal>) -> World {
     let mut chance = Chance::about(seed, &["life"]);
     let plot = *chance.pick(&PLOTS).unwrap();
-    // One in fifty is larger and blows longer.
-    let large = seed.is_multiple_of(50);
+    // One in a hundred is larger and blows longer.
+    let large = seed.is_multiple_of(100);
     let pods = if large { 20 } else { 4 };
     let cloud = cloud(&mut chance);
     let forever = cloud.spot_life.is_none();
-    let mut world = World::seeded(seed).cloud(cloud).pool(node_pool("default").limit("cpu", "60"));
+    let mut world = World::seeded(seed)
+        .journal(journal)
+        .replayed_by(command(seed))
+        .cloud(cloud)
+        .pool(node_pool("default").limit("cpu", "60"));
     if seed % 3 == 1 {
         world = world.two_replicas();
     }
@@ -99,7 +108,7 @@ async fn life(seed: u64, life: Life) -> World {
         w.settle().await;
         assert_eq!(w.running_pods().len(), pods as usize + 1, "seed {seed}");
         assert_end(&w, plot).await;
-        if seed.is_multiple_of(20) && forever && w.cloud.interruptions().is_empty() {
+        if seed.is_multiple_of(10) && forever {
             // Nothing comes and goes in calm weather.
             let names = async || w.claims().await.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
             let before = names().await;
@@ -156,9 +165,15 @@ async fn assert_end(w: &World, plot: Plot) {
 }
 
 /// One life of a seed, on a runtime of its own.
-fn journal_of(seed: u64, how: Life) -> String {
+fn lived(seed: u64, how: Life, journal: &Arc<Journal>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async { life(seed, how).await.journal.text() })
+    runtime.block_on(async { drop(life(seed, how, journal.clone()).await) });
+}
+
+fn journal_of(seed: u64, how: Life) -> String {
+    let journal = Arc::default();
+    lived(seed, how, &journal);
+    journal.text()
 }
 
 /// Does the work for each number with two threads; which of them takes which makes no difference.
@@ -203,7 +218,12 @@ fn one_story(seed: u64) -> String {
 fn replay() {
     let seed = std::env::var("KARPENTER_SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     log();
-    println!("{}", journal_of(seed, Life::Whole));
+    let journal = Arc::default();
+    let end = catch_unwind(AssertUnwindSafe(|| lived(seed, Life::Whole, &journal)));
+    println!("{}", journal.text());
+    if let Err(panic) = end {
+        resume_unwind(panic);
+    }
 }
 
 /// What a fault leaves in a journal. Each of them has to happen to somebody.
@@ -230,18 +250,16 @@ const FAULTS: [&str; 20] = [
     "the lease cannot be written",
 ];
 
-/// 20 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does, from 100 on. Every seed is tried, and each that fails says how to see it
-/// again.
+/// 500 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does, from 100 on. Every seed is tried, and each that
+/// fails says how to see it again.
 #[test]
 fn calm_follows_every_storm() {
-    let count: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(20, |count| count.parse().unwrap());
+    let count: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(500, |count| count.parse().unwrap());
     let failed: Mutex<Vec<u64>> = Mutex::default();
     let seen: Mutex<BTreeMap<&str, u64>> = Mutex::new(FAULTS.iter().map(|fault| (*fault, 0)).collect());
     in_two_threads(100..100 + count, |seed| {
         let Ok(journal) = catch_unwind(AssertUnwindSafe(|| journal_of(seed, Life::Whole))) else {
-            println!(
-                "replay: KARPENTER_SIM_SEED={seed} cargo test -p karpenter-sim --test it -- seeds::replay --nocapture"
-            );
+            println!("replay: {}", command(seed));
             failed.lock().unwrap().push(seed);
             return;
         };

@@ -94,8 +94,9 @@ fn claims_become_ready_or_go() {
     assert_eq!(watcher.unfinished(&claim("True", true), at(124)).len(), 1);
 }
 
+/// SCH-78, SCH-239.
 #[test]
-fn limits_count_every_claim_of_the_pool() {
+fn limits_count_every_claim_that_stays_in_the_pool() {
     let pools = [Arc::new(json!({"metadata": {"name": "p"}, "spec": {"limits": {"cpu": "4", "memory": "1Ti"}}}))];
     let claim = |pool: &str, cpu: &str| {
         let labels = json!({"karpenter.sh/nodepool": pool});
