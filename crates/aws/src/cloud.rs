@@ -6,6 +6,7 @@
 mod error;
 mod instance_type;
 mod launch;
+mod resources;
 
 pub use error::ApiError;
 pub use instance_type::{
@@ -16,4 +17,7 @@ pub use launch::{
     BlockDeviceSpec, ConnectionTrackingSpec, EbsSpec, FleetAnswer, FleetConfig, FleetError, FleetInstance,
     FleetOverride, FleetRequest, InterfaceSpec, LaunchTemplateData, LaunchTemplateRequest, MetadataSpec, PlacementSpec,
     ReservationSpec, TagSpecification, Tags,
+};
+pub use resources::{
+    Filter, ImageInfo, ImageQuery, PlacementGroupInfo, ReservationInfo, ReservationQuery, SecurityGroupInfo, SubnetInfo,
 };

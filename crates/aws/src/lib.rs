@@ -8,13 +8,16 @@
 
 pub mod class;
 pub mod cloud;
+pub mod drift;
 pub mod family;
 mod fnv;
 pub mod instance_types;
 pub mod launch;
 pub mod pricing;
+pub mod provider_id;
 pub mod repair;
 pub mod reservations;
+pub mod selection;
 pub mod unavailable;
 pub mod user_data;
 
