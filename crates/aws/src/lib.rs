@@ -6,12 +6,14 @@
 //!
 //! Start with [`class`], what an EC2NodeClass says, and [`instance_types`], what EC2 sells to it.
 
+pub mod batching;
 pub mod class;
 pub mod cloud;
 pub mod drift;
 pub mod family;
 mod fnv;
 pub mod instance_types;
+pub mod interruption;
 pub mod launch;
 pub mod pricing;
 pub mod provider_id;

@@ -92,7 +92,7 @@ fn groups_and_subnets() {
     assert_eq!(of(&plain, &facts("subnet-test1", &["sg-test1"], None)), Ok(drifted(Drift::SecurityGroups)));
     assert_eq!(
         of(&plain, &facts("subnet-test1", &["sg-test1", "sg-test2", "sg-3"], None)),
-        drifted(Drift::SecurityGroups)
+        Ok(drifted(Drift::SecurityGroups))
     );
     assert_eq!(of(&plain, &facts("subnet-x", BOTH, None)), Ok(drifted(Drift::Subnet)));
     let no_subnets = class_with(&json!({}), &json!({"subnets": []}));
