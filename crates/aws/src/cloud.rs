@@ -5,14 +5,17 @@
 
 mod error;
 mod instance_type;
+mod instances;
 mod launch;
 mod resources;
+mod services;
 
 pub use error::ApiError;
 pub use instance_type::{
     Accelerator, AttachmentLimit, Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice,
     Processor, TypeOffering,
 };
+pub use instances::InstanceInfo;
 pub use launch::{
     BlockDeviceSpec, ConnectionTrackingSpec, EbsSpec, FleetAnswer, FleetConfig, FleetError, FleetInstance,
     FleetOverride, FleetRequest, InterfaceSpec, LaunchTemplateData, LaunchTemplateRequest, MetadataSpec, PlacementSpec,
@@ -20,4 +23,7 @@ pub use launch::{
 };
 pub use resources::{
     Filter, ImageInfo, ImageQuery, PlacementGroupInfo, ReservationInfo, ReservationQuery, SecurityGroupInfo, SubnetInfo,
+};
+pub use services::{
+    ClusterInfo, Ec2Reads, Ec2Writes, Iam, InstanceProfileInfo, Lookups, Queue, QueueMessage, Run, TemplateRef,
 };

@@ -13,15 +13,19 @@ pub mod drift;
 pub mod family;
 mod fnv;
 pub mod instance_types;
+pub mod instances;
 pub mod interruption;
 pub mod launch;
 pub mod pricing;
 pub mod provider_id;
+pub mod reboot;
 pub mod repair;
 pub mod reservations;
 pub mod selection;
 pub mod unavailable;
 pub mod user_data;
+pub mod validation;
+pub mod zonal_shift;
 
 #[cfg(test)]
 mod fixtures;

@@ -82,7 +82,12 @@ pub fn effects(kind: Kind, claim: &ClaimView) -> Option<Effect> {
 }
 
 /// The `termination_mode` of the metric of disrupted claims: a status failure leaves no time, else it is up to the claim
-/// (AWS-297).
-pub fn is_forceful(kind: Kind, claim: &ClaimView) -> bool {
-    reaction(kind) == Reaction::DeleteAtOnce || claim.termination_grace_period.is_some()
+/// (AWS-297, API-191).
+pub fn termination_mode(kind: Kind, claim: &ClaimView) -> &'static str {
+    match claim.termination_grace_period {
+        _ if reaction(kind) == Reaction::DeleteAtOnce => "forceful",
+        None => "graceful",
+        Some(period) if period.as_nanos() <= 0 => "forceful",
+        Some(_) => "eventual",
+    }
 }

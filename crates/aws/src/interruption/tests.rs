@@ -4,7 +4,7 @@ use karpenter_model::example;
 use serde_json::json;
 
 use super::messages::{Kind, Message, parse};
-use super::reactions::{Reaction, effects, is_forceful, notice, reaction};
+use super::reactions::{Reaction, effects, notice, reaction, termination_mode};
 use super::status::{Counted, InstanceStatusInfo, StatusFailure, category, status_queries, unhealthy};
 use crate::launch::failures::Effect;
 
@@ -127,9 +127,17 @@ fn reactions() {
     assert_eq!(effects(Kind::CapacityReservationInterrupted, &claim()), Some(Effect::Reservation("cr-1".to_owned())));
     assert_eq!(effects(Kind::InstanceStopped, &claim()), None);
     assert_eq!(effects(Kind::SpotInterrupted, &example::claim("bare")), None);
-    assert!(is_forceful(Kind::SystemStatus, &claim()) && !is_forceful(Kind::SpotInterrupted, &claim()));
-    let bounded = ClaimView { termination_grace_period: Some(karpenter_model::duration::GoDuration::ZERO), ..claim() };
-    assert!(is_forceful(Kind::SpotInterrupted, &bounded));
+    for (kind, seconds, want) in [
+        (Kind::SystemStatus, None, "forceful"),
+        (Kind::SpotInterrupted, None, "graceful"),
+        (Kind::SpotInterrupted, Some(0), "forceful"),
+        (Kind::SpotInterrupted, Some(60), "eventual"),
+        (Kind::InstanceStatus, Some(60), "forceful"),
+    ] {
+        let period = seconds.map(karpenter_model::duration::GoDuration::from_secs);
+        let bounded = ClaimView { termination_grace_period: period, ..claim() };
+        assert_eq!(termination_mode(kind, &bounded), want);
+    }
 }
 
 fn at(second: i64) -> Timestamp {
