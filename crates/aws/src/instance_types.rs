@@ -5,6 +5,7 @@
 
 pub mod attachments;
 mod capacity;
+pub mod catalogue;
 pub mod compatibility;
 mod discovered;
 mod labels;

@@ -1,5 +1,7 @@
 //! What an existing instance is, and which ones belong to nobody (§4.14).
 
+mod answer;
+
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
@@ -7,6 +9,8 @@ use karpenter_model::labels;
 
 use crate::cloud::{Filter, InstanceInfo};
 use crate::launch::tags;
+
+pub use answer::{KnownShape, answer, launch_annotations};
 
 /// States of instances that exist (AWS-197).
 pub const EXISTING: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];

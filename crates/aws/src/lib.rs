@@ -17,6 +17,7 @@ pub mod instances;
 pub mod interruption;
 pub mod launch;
 pub mod pricing;
+pub mod profiles;
 pub mod provider_id;
 pub mod reboot;
 pub mod repair;
