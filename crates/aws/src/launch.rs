@@ -9,6 +9,7 @@ pub mod filters;
 pub mod fleet;
 pub mod images;
 mod interfaces;
+pub mod readiness;
 pub mod tags;
 pub mod templates;
 

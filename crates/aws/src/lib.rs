@@ -24,6 +24,7 @@ pub mod repair;
 pub mod reservations;
 pub mod selection;
 pub mod unavailable;
+pub mod upkeep;
 pub mod user_data;
 pub mod validation;
 pub mod zonal_shift;
