@@ -11,6 +11,7 @@ pub mod images;
 mod interfaces;
 pub mod readiness;
 pub mod tags;
+pub mod template_cache;
 pub mod templates;
 
 #[cfg(test)]
