@@ -117,6 +117,11 @@ mod tests {
             ("V15-43, the sick do not starve their repair", "2", Unhealthy, 8, vec![sick; 2], 2),
             ("V15-43, a reboot under way does", "2", Unhealthy, 8, vec![rebooting; 2], 0),
             ("V15-43, and counts", "100%", Unhealthy, 8, vec![rebooting; 2], 8),
+            ("VC-51", "100%", Unhealthy, 8, vec![sick; 2], 10),
+            ("VC-51", "100%", Empty, 8, vec![sick; 2], 8),
+            ("VC-52", "100%", Unhealthy, 8, vec![marked; 2], 8),
+            ("VC-53, draining", "10", Unhealthy, 8, vec![Counted { rebooting: true, ..FINE }; 2], 8),
+            ("VC-53, issued", "10", Empty, 8, vec![rebooting; 2], 8),
         ] {
             assert_eq!(remaining(nodes, reason, fine, &others), want, "{case}");
         }

@@ -156,7 +156,8 @@ pub fn candidate<'a>(node: &'a ExistingNode, facts: &Facts<'a>, class: Class) ->
         return Err(Blocked::RepairNeedsPool);
     }
     match node_check(node, facts) {
-        Err(Blocked::NotInitialized | Blocked::DoNotDisrupt) if class == Class::Repair => {}
+        // A sick node is of no use to the pod that waits for it (Z6).
+        Err(Blocked::NotInitialized | Blocked::Nominated | Blocked::DoNotDisrupt) if class == Class::Repair => {}
         other => other?,
     }
     let Some(pool) = node.pool() else { return Err(Blocked::NoPoolLabel) };

@@ -3,23 +3,30 @@
 //! [`drift`] and [`consolidatable`] say what a claim's conditions should be. [`candidates`] says which
 //! nodes may go at all and what keeps the others. [`budgets`] counts how many nodes of a pool may
 //! go for a reason, [`cost`] says what a node is worth and what emptying it costs its pods, [`balanced`] weighs the two.
-//! A [`command`] is a set of nodes that go together, with what takes their place.
+//! A [`command`] is a set of nodes that go together, with what takes their place. [`repair`] weighs what is wrong with a node, [`reboot`]
+//! says the next step of one that restarts, [`reserved`] whether capacity that goes could be had again, and [`deletion_cost`] which pods a ReplicaSet
+//! should give up first.
 //!
 //! A pass is one [`look::Look`] at the cluster: the [`methods`] are tried on it in order, ask a [`simulation::Simulator`] what would become
 //! of the pods, and answer with commands and with notes for those who want to know why a node stays ([`report`]). [`option`] is what
 //! consolidation could do about a set of nodes.
 
+pub mod backoff;
 pub mod balanced;
 pub mod budgets;
 pub mod candidates;
 pub mod command;
 pub mod consolidatable;
 pub mod cost;
+pub mod deletion_cost;
 pub mod drift;
 pub mod look;
 pub mod methods;
 pub mod option;
+pub mod reboot;
+pub mod repair;
 pub mod report;
+pub mod reserved;
 pub mod simulation;
 
 #[cfg(test)]

@@ -2,24 +2,32 @@
 
 use std::collections::BTreeSet;
 
+use jiff::{SignedDuration, Timestamp};
 use karpenter_model::budget::DisruptionReason;
+use karpenter_model::claim::Status;
 use karpenter_model::instance_type::Price;
 use karpenter_model::labels;
+use karpenter_model::repair::RepairAction;
 use karpenter_solver::PlannedClaim;
 
 use crate::candidates::{Candidate, Class};
 use crate::command::{Decision, Identity, Text};
 use crate::option::Move;
 use crate::report::{Note, Subject};
+use crate::reserved::TerminateFirst;
 
 mod consolidation;
 mod drift;
 mod emptiness;
+mod repair;
+mod staged;
 pub mod validation;
 
 pub use self::consolidation::{Consolidation, Seen};
-pub use self::drift::{StaticPool, drifted, static_drift};
+pub use self::drift::{StaticPool, drifted, drifted_but, static_drift};
 pub use self::emptiness::empty;
+pub use self::repair::{RepairOptions, Sick, sick};
+pub use self::staged::Stuck;
 
 /// In the order in which they are tried (V15-25; repair comes first where it is on).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +81,27 @@ pub struct Going {
     pub reschedule_cost: f64,
     /// Pods that have to find another place.
     pub pods: usize,
+    /// What repair found and wants done.
+    pub repair: Option<RepairOf>,
+}
+
+/// Why a node is repaired and how, for logs, metrics and the deletion (V15-48, V15-50, V15-52).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairOf {
+    pub condition_type: String,
+    pub status: Status,
+    pub reason: String,
+    pub expression: String,
+    pub is_fallback: bool,
+    pub action: RepairAction,
+    /// Since when repair has been due.
+    pub due_since: Timestamp,
+    /// The deadline of the claim is tightened to so long after its deletion; `None` leaves it alone.
+    pub bound: Option<SignedDuration>,
+    /// The condition whose policy set the bound.
+    pub bound_by: Option<String>,
+    /// The node was rebooted often enough (V15-44).
+    pub escalated: bool,
 }
 
 impl Going {
@@ -87,6 +116,7 @@ impl Going {
             price: candidate.price,
             reschedule_cost: candidate.reschedule_cost,
             pods: candidate.reschedulable_pods().count(),
+            repair: None,
         }
     }
 
@@ -106,6 +136,11 @@ pub struct Command {
     pub receiving: BTreeSet<String>,
     /// Per hour.
     pub savings: f64,
+    /// Set when the nodes go before anything takes their place (V15-73).
+    pub terminate_first: Option<TerminateFirst>,
+    /// Claims that will be needed once nodes that go first have given their capacity back. Nobody creates them for this
+    /// command; the provisioner will.
+    pub foreseen: Vec<PlannedClaim>,
 }
 
 impl Command {
@@ -118,6 +153,8 @@ impl Command {
             replacements: Vec::new(),
             receiving: BTreeSet::new(),
             savings: candidates.iter().map(|candidate| candidate.price.per_hour()).sum(),
+            terminate_first: None,
+            foreseen: Vec::new(),
         }
     }
 

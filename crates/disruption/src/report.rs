@@ -26,6 +26,8 @@ impl Subject {
 pub enum Note {
     /// `DisruptionBlocked` on the node and its claim.
     Blocked { subject: Subject, why: String },
+    /// `NodeRepairBlocked` on the node, its claim and its pool: too many of the pool are sick (V15-23).
+    RepairBlocked { subject: Subject, pool: String },
     /// `DisruptionBlocked` on the pool (DIS-61).
     PoolClosed { pool: String, reason: DisruptionReason },
     /// `Unconsolidatable` on the node and its claim.

@@ -20,9 +20,9 @@ pub struct Question<'a> {
     pub leave_unsettled_alone: bool,
     /// Also pods that nobody may evict now: the node is broken, they have to come back elsewhere (V15-47).
     pub everybody: bool,
-    /// Reserved capacity that is full makes the pods wait instead of going elsewhere; one instance of this reservation
-    /// is given back first (V15-74).
-    pub giving_back: Option<&'a str>,
+    /// Reserved capacity that is full makes the pods wait instead of going elsewhere; so many instances of this
+    /// reservation are given back first (V15-74, Z18).
+    pub giving_back: Option<(&'a str, u32)>,
 }
 
 /// The cluster without some nodes.
@@ -109,7 +109,9 @@ impl<'a> Simulator<'a> {
         let mut world = self.snapshot.clone();
         for node in &mut world.nodes {
             node.leaving = going.contains(node.name());
-            node.unsettled = question.leave_unsettled_alone && self.unsettled.contains(node.name());
+            // Nobody moves pods onto a node that is about to restart (Z29).
+            let rebooting = node.claim.as_ref().is_some_and(|claim| claim.rebooting);
+            node.unsettled = rebooting || (question.leave_unsettled_alone && self.unsettled.contains(node.name()));
         }
         for candidate in candidates {
             let offer = world.pools.iter_mut().find(|offer| offer.pool.name == candidate.pool_name());
@@ -129,8 +131,8 @@ impl<'a> Simulator<'a> {
         options.reserved = match (options.reserved, question.giving_back) {
             (Reserved::Untracked, _) => Reserved::Untracked,
             (_, None) => Reserved::Fallback,
-            (_, Some(reservation)) => {
-                world.reservation_credits.insert(reservation.to_owned(), 1);
+            (_, Some((reservation, freed))) => {
+                world.reservation_credits.insert(reservation.to_owned(), freed);
                 Reserved::Strict
             }
         };

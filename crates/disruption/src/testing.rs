@@ -64,6 +64,28 @@ pub(crate) fn instance_type(name: &str, cpu: i64, price: f64, spot: &[f64]) -> I
     }
 }
 
+pub(crate) const RESERVATION: &str = "example.com/reservation";
+
+/// The type with a reservation in the first zone that has so many instances left; `None` when it is not healthy.
+pub(crate) fn with_reservation(mut known: InstanceType, id: &str, left: Option<u32>) -> InstanceType {
+    known.offerings.push(Offering {
+        requirements: Requirements::from_iter([
+            Requirement::any_of(labels::ZONE, [ZONES[0]]),
+            Requirement::any_of(labels::CAPACITY_TYPE, [labels::CAPACITY_TYPE_RESERVED]),
+            Requirement::any_of(RESERVATION, [id]),
+        ]),
+        price: Price::new(0.0001).unwrap(),
+        available: left.is_some(),
+        reservation_capacity: Some(left.unwrap_or(3)),
+        overrides: Overrides::default(),
+    });
+    let kinds: Vec<&str> = known.offerings.iter().filter_map(Offering::capacity_type).collect();
+    let kinds: BTreeSet<&str> = kinds.into_iter().collect();
+    known.requirements.replace(Requirement::any_of(labels::CAPACITY_TYPE, kinds));
+    known.requirements.add(Requirement::any_of(RESERVATION, [id]));
+    known
+}
+
 /// A pod that runs and asks for so many CPUs.
 pub(crate) fn running(name: &str, cpu: i64) -> PodView {
     PodView { phase: PodPhase::Running, ..example::pod(name) }.but(|pod| pod.requests = pod_requests(cpu))
@@ -110,6 +132,19 @@ impl Cluster {
             types: Arc::new(types.into_iter().collect()),
             rules: LabelRules::core(),
         }
+    }
+
+    /// Must come before the pools.
+    pub(crate) fn reservations(mut self) -> Self {
+        self.rules = LabelRules::core().reservation(RESERVATION);
+        self
+    }
+
+    /// A pool of which nobody knows what it is offered now.
+    pub(crate) fn unlisted(mut self, name: &str) -> Self {
+        self.pools.get_mut(name).unwrap().instance_types = None;
+        self.snapshot.pools.retain(|offer| offer.pool.name != name);
+        self
     }
 
     pub(crate) fn pool(mut self, name: &str, change: impl FnOnce(&mut PoolView)) -> Self {

@@ -31,6 +31,16 @@ impl ConditionView {
     }
 }
 
+/// The condition `Rebooting`: `since` is when the reboot was asked for while it is True, and when it ended once it is False
+/// (V15-6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RebootView {
+    pub status: Status,
+    pub reason: String,
+    pub message: String,
+    pub since: Timestamp,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimView {
     pub name: String,
@@ -65,7 +75,10 @@ pub struct ClaimView {
     pub drifted: Option<ConditionView>,
     /// The node has been quiet for as long as its pool asks.
     pub consolidatable: bool,
+    /// A reboot was asked for and has not ended.
     pub rebooting: bool,
+    /// The condition `Rebooting`, also of a reboot that has ended.
+    pub reboot: Option<RebootView>,
     /// Why the claim is disrupted, while it is.
     pub disruption_reason: Option<String>,
     pub last_pod_event: Option<Timestamp>,

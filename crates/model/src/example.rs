@@ -30,6 +30,7 @@ pub fn pod(name: &str) -> PodView {
         class: Arc::default(),
         priority: 0,
         disruption_cost: 0,
+        deletion_cost: 0,
         phase: PodPhase::Pending,
         owner: PodOwner::Other,
         unschedulable: false,
@@ -53,6 +54,8 @@ pub fn node(name: &str) -> NodeView {
         capacity: Resources::new(),
         allocatable: Resources::new(),
         ready: false,
+        conditions: Vec::new(),
+        boot_id: String::new(),
     }
 }
 
@@ -89,6 +92,7 @@ pub fn claim(name: &str) -> ClaimView {
         drifted: None,
         consolidatable: false,
         rebooting: false,
+        reboot: None,
         disruption_reason: None,
         last_pod_event: None,
         pool_uid: None,

@@ -22,6 +22,7 @@ pub mod pod;
 pub mod pool;
 pub mod protection;
 pub mod quantity;
+pub mod repair;
 pub mod requirements;
 pub mod resources;
 pub mod scheduling;

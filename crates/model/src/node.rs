@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::claim::Status;
 use crate::labels;
 use crate::resources::Resources;
 use crate::taints::Taint;
@@ -22,6 +23,20 @@ pub struct NodeView {
     pub capacity: Resources,
     pub allocatable: Resources,
     pub ready: bool,
+    /// What repair looks at; heartbeats and messages are left out, so that they change nothing (V15-34).
+    pub conditions: Vec<NodeCondition>,
+    /// Of the kernel's present run; empty when the kubelet does not say.
+    pub boot_id: String,
+}
+
+/// A condition that a node reports of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCondition {
+    pub kind: String,
+    pub status: Status,
+    pub reason: String,
+    /// When the status last changed; `None` counts as since the node was made (V15-32).
+    pub since: Option<Timestamp>,
 }
 
 impl NodeView {

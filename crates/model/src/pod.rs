@@ -69,6 +69,9 @@ pub struct PodView {
     pub priority: i32,
     /// What the author says moving the pod costs (V15-91).
     pub disruption_cost: i32,
+    /// What the author tells ReplicaSets about it, where nothing is said to us. With the gate `PodDeletionCostManagement`
+    /// on that annotation is ours, and this is nothing.
+    pub deletion_cost: i32,
     pub phase: PodPhase,
     pub owner: PodOwner,
     /// The scheduler said `Unschedulable` in the `PodScheduled` condition.
@@ -205,7 +208,7 @@ impl PodView {
 
     /// What moving the pod costs, 1.0 for one that says nothing (V15-91).
     pub fn eviction_cost(&self) -> f64 {
-        let cost = f64::from(self.disruption_cost) / f64::from(1 << 27);
+        let cost = f64::from(self.disruption_cost.saturating_add(self.deletion_cost)) / f64::from(1 << 27);
         let priority = f64::from(self.priority) / f64::from(1 << 25);
         (1.0 + cost + priority).clamp(-10.0, 10.0)
     }

@@ -101,8 +101,15 @@ impl ExistingNode {
             (None, None) => return Vec::new(),
         };
         let startup = self.claim.as_ref().map_or(&[][..], |claim| &claim.startup_taints);
-        let starting = self.is_managed() && !self.is_initialized();
-        let sheds = |taint: &Taint| taint.is_known_ephemeral() || startup.iter().any(|other| other.is_same(taint));
+        // A rebooting node comes back: until then its pods wait for it (V15-71).
+        let rebooting = self.claim.as_ref().is_some_and(|claim| claim.rebooting);
+        let starting = self.is_managed() && (!self.is_initialized() || rebooting);
+        let fence = Taint::rebooting();
+        let sheds = |taint: &Taint| {
+            taint.is_known_ephemeral()
+                || startup.iter().any(|other| other.is_same(taint))
+                || (rebooting && taint.is_same(&fence))
+        };
         taints.iter().filter(|taint| !(starting && sheds(taint))).cloned().collect()
     }
 
@@ -175,4 +182,32 @@ pub struct Snapshot {
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// What is known about devices; `None` when nobody asks, so that pods which use some cannot be planned (SCH-191).
     pub devices: Option<Arc<DeviceFacts>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+    use crate::taints::Effect;
+
+    /// V15-71, VC-76: a rebooting node comes back, so that its fence and what it sheds while it starts keep nobody off its
+    /// capacity; the fence alone, on a node that does not reboot, does.
+    #[test]
+    fn vc_76_taints_of_rebooting_nodes() {
+        let own = Taint::new("team", "a", Effect::NoSchedule);
+        let startup = Taint::new("agent", "", Effect::NoSchedule);
+        let starting = Taint::new("node.kubernetes.io/not-ready", "", Effect::NoExecute);
+        let labels = [labels::REGISTERED, labels::INITIALIZED].map(|key| (key.to_owned(), "true".to_owned()));
+        let node = NodeView {
+            labels: labels.into(),
+            taints: vec![own.clone(), startup.clone(), starting.clone(), Taint::rebooting()],
+            ..example::node("n")
+        };
+        let claim = ClaimView { startup_taints: vec![startup.clone()], ..example::claim("c") };
+        let mut entry =
+            ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(claim)), ..ExistingNode::default() };
+        assert_eq!(entry.taints(), [own.clone(), startup, starting, Taint::rebooting()]);
+        Arc::make_mut(entry.claim.as_mut().unwrap()).rebooting = true;
+        assert_eq!(entry.taints(), [own]);
+    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+/// A node is about to restart, or has not come back yet (V15-11).
+pub const REBOOTING: &str = "karpenter.sh/rebooting";
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +46,10 @@ impl Taint {
 
     pub fn disrupted() -> Self {
         Self::new(DISRUPTED, "", Effect::NoSchedule)
+    }
+
+    pub fn rebooting() -> Self {
+        Self::new(REBOOTING, "", Effect::NoSchedule)
     }
 
     /// Two taints are the same taint when key and effect agree; a node has at most one of each.

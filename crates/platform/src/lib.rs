@@ -21,4 +21,4 @@ pub use provider::{
     BoxError, CallError, CloudProvider, CreateError, DriftReason, DriftReasonError, Instance, InstanceError,
     InstanceTypesError, NodeClassKind, RebootError, Remedy, ReservationLabels,
 };
-pub use repair::{RepairAction, RepairPolicies, RepairPolicy, RepairViolation, RepairViolations};
+pub use repair::{RepairAction, RepairMatch, RepairPolicies, RepairPolicy, RepairViolation, RepairViolations};

@@ -1,40 +1,11 @@
 //! What a provider wants done about sick nodes (V15-27 … V15-31).
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::time::Duration;
 
 use karpenter_model::claim::Status;
+use karpenter_model::node::NodeCondition;
+pub use karpenter_model::repair::{RepairAction, RepairMatch, RepairPolicy};
 use regex::Regex;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RepairAction {
-    ReplaceNode,
-    RebootNode,
-}
-
-/// A node condition that calls for repair (V15-27). There is no default action: whoever writes a policy says which.
-/// Times cannot be negative and actions and statuses are never unknown ones, by their types.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RepairPolicy {
-    pub condition_type: String,
-    pub condition_status: Status,
-    /// Searched for in the condition's reason, unanchored; empty makes the policy the default fallback.
-    pub reason_expression: String,
-    /// How long the condition may last before anything is done.
-    pub toleration: Duration,
-    pub termination_grace_period: Option<Duration>,
-    /// 0 to 100; higher goes first.
-    pub priority: u8,
-    pub action: RepairAction,
-}
-
-impl fmt::Display for RepairPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { condition_type, condition_status, reason_expression, priority, action, .. } = self;
-        write!(f, "{condition_type}={condition_status:?} reason /{reason_expression}/ priority {priority} {action:?}")
-    }
-}
 
 /// One broken rule of V15-31.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +33,8 @@ pub struct RepairPolicies {
     specific: Vec<(RepairPolicy, Regex)>,
     fallback: RepairPolicy,
     pairs: BTreeSet<(String, StatusKey)>,
+    /// All that occur, in ascending order.
+    priorities: Vec<u8>,
 }
 
 type StatusKey = u8;
@@ -103,7 +76,9 @@ impl RepairPolicies {
         match fallbacks[..] {
             [fallback] if violations.is_empty() => {
                 let pairs = policies.iter().map(|p| (p.condition_type.clone(), key(p.condition_status))).collect();
-                Ok(Self { specific, fallback: fallback.clone(), pairs })
+                let priorities: BTreeSet<u8> = policies.iter().map(|policy| policy.priority).collect();
+                let priorities = priorities.into_iter().collect();
+                Ok(Self { specific, fallback: fallback.clone(), pairs, priorities })
             }
             [_] => Err(RepairViolations(violations)),
             _ => {
@@ -132,6 +107,38 @@ impl RepairPolicies {
         if matching.is_empty() { vec![&self.fallback] } else { matching }
     }
 
+    /// What the conditions of a node call for, whenever that will be (V15-28, V15-29).
+    pub fn matches(&self, conditions: &[NodeCondition]) -> Vec<RepairMatch> {
+        let mut found = Vec::new();
+        for condition in conditions {
+            let policies = self.matching(&condition.kind, condition.status, &condition.reason);
+            found.extend(policies.into_iter().map(|policy| self.matched(condition, policy)));
+        }
+        found
+    }
+
+    fn matched(&self, condition: &NodeCondition, policy: &RepairPolicy) -> RepairMatch {
+        let rank = self.priorities.iter().position(|known| *known == policy.priority).unwrap_or_default();
+        RepairMatch {
+            condition_type: condition.kind.clone(),
+            status: condition.status,
+            reason: condition.reason.clone(),
+            since: condition.since,
+            expression: policy.reason_expression.clone(),
+            is_fallback: self.is_fallback(policy),
+            toleration: policy.toleration,
+            termination_grace_period: policy.termination_grace_period,
+            priority: policy.priority,
+            rank: u32::try_from(rank).unwrap_or(u32::MAX),
+            action: policy.action,
+        }
+    }
+
+    /// Some condition is of a supported pair, whatever its age and reason: the node counts as unhealthy (V15-41).
+    pub fn is_unhealthy(&self, conditions: &[NodeCondition]) -> bool {
+        conditions.iter().any(|condition| self.supports(&condition.kind, condition.status))
+    }
+
     pub fn is_fallback(&self, policy: &RepairPolicy) -> bool {
         *policy == self.fallback
     }
@@ -140,6 +147,7 @@ impl RepairPolicies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn policy(condition_type: &str, status: Status, expression: &str) -> RepairPolicy {
         RepairPolicy {
@@ -209,5 +217,37 @@ mod tests {
             assert_eq!(said.len(), want.len(), "{said:#?}");
             assert!(said.iter().zip(want).all(|(said, want)| said.contains(want)), "{said:#?}");
         }
+    }
+
+    /// VC-12, VC-17, V15-29, V15-33: what a node's conditions call for, with dense ranks and the fallback's own priority.
+    #[test]
+    fn vc_12_vc_17_matches_of_a_node() {
+        let set = RepairPolicies::compile(&[
+            RepairPolicy { priority: 10, ..policy("Ready", Status::False, "") },
+            RepairPolicy { priority: 90, ..policy("Disk", Status::True, "Full") },
+        ])
+        .unwrap();
+        let condition = |kind: &str, status, reason: &str| NodeCondition {
+            kind: kind.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            since: None,
+        };
+        let seen = |conditions: &[NodeCondition]| -> Vec<(String, u32, u8, bool)> {
+            let matches = set.matches(conditions);
+            matches.into_iter().map(|m| (m.condition_type, m.rank, m.priority, m.is_fallback)).collect()
+        };
+        let disk = condition("Disk", Status::True, "Full");
+        let ready = condition("Ready", Status::False, "x");
+        assert_eq!(seen(&[ready, disk.clone()]), [("Ready".into(), 0, 10, true), ("Disk".into(), 1, 90, false)]);
+        let strange = condition("Disk", Status::True, "Slow");
+        assert_eq!(
+            seen(std::slice::from_ref(&strange)),
+            [("Disk".into(), 0, 10, true)],
+            "unknown reason: the fallback"
+        );
+        assert!(seen(&[condition("Disk", Status::False, "Full"), condition("Net", Status::True, "Full")]).is_empty());
+        assert!(set.is_unhealthy(&[strange]));
+        assert!(!set.is_unhealthy(&[condition("Ready", Status::True, "")]));
     }
 }

@@ -1,6 +1,6 @@
 //! NodeClaims.
 
-use karpenter_model::claim::{ClaimView, ConditionView, Status};
+use karpenter_model::claim::{ClaimView, ConditionView, RebootView, Status};
 use karpenter_model::duration::NillableDuration;
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pool::NodeClassRef;
@@ -56,6 +56,12 @@ pub fn claim(claim: &NodeClaim, rules: &LabelRules) -> Converted<ClaimView> {
         drifted: find(conditions::DRIFTED),
         consolidatable: find(conditions::CONSOLIDATABLE).is_some_and(ConditionView::is_true),
         rebooting: find(conditions::REBOOTING).is_some_and(ConditionView::is_true),
+        reboot: status.conditions.iter().flatten().find(|condition| condition.type_ == conditions::REBOOTING).map(
+            |found| {
+                let ConditionView { status, since } = condition(found);
+                RebootView { status, reason: found.reason.clone(), message: found.message.clone(), since }
+            },
+        ),
         disruption_reason: status
             .conditions
             .iter()

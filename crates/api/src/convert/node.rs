@@ -1,7 +1,8 @@
 //! Nodes.
 
-use k8s_openapi::api::core::v1::{Node, Taint as ApiTaint};
-use karpenter_model::node::NodeView;
+use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition, Taint as ApiTaint};
+use karpenter_model::claim::Status;
+use karpenter_model::node::{NodeCondition, NodeView};
 use karpenter_model::taints::{Effect, Taint};
 
 use super::{Converted, Problems, created_at, deleting_since, has_finalizer, non_empty, resources};
@@ -36,8 +37,27 @@ pub fn node(node: &Node) -> Converted<NodeView> {
             .into_iter()
             .flatten()
             .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        conditions: conditions.into_iter().flatten().map(condition).collect(),
+        boot_id: status
+            .and_then(|status| status.node_info.as_ref())
+            .map(|info| info.boot_id.clone())
+            .unwrap_or_default(),
     };
     Converted { view, problems: problems.found }
+}
+
+/// A status that nobody defined is an unknown one.
+fn condition(condition: &ApiCondition) -> NodeCondition {
+    NodeCondition {
+        kind: condition.type_.clone(),
+        status: match condition.status.as_str() {
+            "True" => Status::True,
+            "False" => Status::False,
+            _ => Status::Unknown,
+        },
+        reason: condition.reason.clone().unwrap_or_default(),
+        since: condition.last_transition_time.as_ref().map(|time| time.0),
+    }
 }
 
 fn taint(problems: &mut Problems, index: usize, taint: &ApiTaint) -> Option<Taint> {

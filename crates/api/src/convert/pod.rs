@@ -61,6 +61,7 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         class: Arc::new(class),
         priority: spec.priority.unwrap_or_default(),
         disruption_cost: disruption_cost(pod),
+        deletion_cost: deletion_cost(pod),
         phase: phase(status.and_then(|status| status.phase.as_deref())),
         owner: owner(owners),
         unschedulable: conditions()
@@ -75,10 +76,17 @@ fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
     pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Our own annotation, else the one of ReplicaSets; a value that cannot be read costs nothing (V15-90, V15-91).
+/// A value that cannot be read costs nothing (V15-90, V15-91).
 fn disruption_cost(pod: &Pod) -> i32 {
-    let text = annotation(pod, annotations::DISRUPTION_COST).or(annotation(pod, annotations::POD_DELETION_COST));
-    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    annotation(pod, annotations::DISRUPTION_COST).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// What ReplicaSets are told counts where nothing is said to us, unless we said it ourselves (V15-91, Z11).
+fn deletion_cost(pod: &Pod) -> i32 {
+    let text = annotation(pod, annotations::POD_DELETION_COST);
+    let said_to_us = annotation(pod, annotations::DISRUPTION_COST).is_some();
+    let ours = text == annotation(pod, annotations::MANAGED_DELETION_COST);
+    text.filter(|_| !said_to_us && !ours).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 /// The claim of an ephemeral volume is named after pod and volume.

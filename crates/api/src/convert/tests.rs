@@ -104,6 +104,30 @@ fn pods_are_understood() {
     }
 }
 
+/// DIS-72, V15-90, V15-91, VC-118, VC-119, VC-166, Z11: what moving a pod costs by its annotations, and what only ReplicaSets were
+/// told. With the gate for managing it on, whoever keeps the pods drops the latter.
+#[test]
+fn vc_118_vc_119_vc_166_costs_of_pods() {
+    let (ours, theirs) = ("karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost");
+    let marker = "karpenter.sh/managed-pod-deletion-cost";
+    for (case, annotations, want) in [
+        ("none", json!({}), (0, 0)),
+        ("VC-118", json!({ours: "7", theirs: "100"}), (7, 0)),
+        ("VC-119", json!({theirs: "100"}), (0, 100)),
+        ("VC-166", json!({ours: "abc", theirs: "100"}), (0, 0)),
+        ("V15-90, no floats", json!({ours: "1.5"}), (0, 0)),
+        ("V15-90, no floats", json!({theirs: "1.5"}), (0, 0)),
+        ("V15-90, out of range", json!({theirs: "2147483648"}), (0, 0)),
+        ("Z11, our own value", json!({theirs: "-2147483648", marker: "-2147483648"}), (0, 0)),
+        ("Z11, changed by a user since", json!({theirs: "5", marker: "-3"}), (0, 5)),
+    ] {
+        let mut object = pod_object(&json!({"containers": []}));
+        object["metadata"]["annotations"] = annotations;
+        let view = pod(&read(object), &LabelRules::core()).view;
+        assert_eq!((view.disruption_cost, view.deletion_cost), want, "{case}");
+    }
+}
+
 /// A malformed field is a problem that names object and field; the rest is still there.
 #[test]
 fn malformed_pod_fields_cost_only_themselves() {
@@ -254,6 +278,35 @@ fn daemon_sets_are_understood() {
     assert_eq!(view.template.requests.to_string(), "cpu: 1, memory: 1Gi, pods: 1");
     assert_eq!((view.template.owner, view.id.to_string().as_str()), (PodOwner::DaemonSet, "kube-system/agent"));
     assert_eq!(view.template.scheduling.strict_requirements().to_string(), "team In [a]");
+}
+
+/// VC-15, V15-34: of a node's conditions only what repair goes by is kept, so that heartbeats and messages change nothing.
+#[test]
+fn vc_15_heartbeats_change_nothing() {
+    let with = |condition: Value| {
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+            "status": {"conditions": [condition], "nodeInfo": {"architecture": "", "bootID": "b-1", "containerRuntimeVersion": "",
+                "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "",
+                "osImage": "", "systemUUID": ""}}});
+        node(&read::<Node>(object)).view
+    };
+    let base = json!({"type": "Bad", "status": "True", "reason": "Why", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "message": "x"});
+    let view = with(base.clone());
+    assert_eq!(view.boot_id, "b-1");
+    for (field, value, same) in [
+        ("lastHeartbeatTime", json!("2026-01-01T00:09:00Z"), true),
+        ("message", json!("y"), true),
+        ("type", json!("Worse"), false),
+        ("status", json!("Unknown"), false),
+        ("reason", json!("Other"), false),
+        ("lastTransitionTime", json!("2026-01-01T00:00:01Z"), false),
+    ] {
+        let mut changed = base.clone();
+        changed[field] = value;
+        assert_eq!(with(changed) == view, same, "{field}");
+    }
+    assert_eq!(with(json!({"type": "Bad", "status": "True"})).conditions[0].since, None);
 }
 
 #[test]

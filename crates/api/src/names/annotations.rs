@@ -1,11 +1,11 @@
 //! Annotations (API-141, V15-9). Those that decisions know by name are kept with the model.
 
 pub use karpenter_model::annotations::{
-    DO_NOT_DISRUPT, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, REQUESTED_DRA_DRIVERS, TERMINATION_TIMESTAMP,
+    DO_NOT_DISRUPT, DO_NOT_REPAIR, MANAGED_DELETION_COST, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, REBOOT_ASKED_AT,
+    REBOOT_HISTORY, REBOOT_ISSUED_AT, REBOOT_PRE_BOOT_ID, REBOOT_TERMINATION_GRACE_PERIOD, REQUESTED_DRA_DRIVERS,
+    TERMINATION_TIMESTAMP,
 };
 
-/// Node and NodeClaim: only `true` keeps repair away.
-pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 /// Pod: decimal int32, what its eviction costs.
 pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -19,13 +19,8 @@ pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
 pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
-/// Presence, not value, says that issuing a reboot began; the value may be empty.
-pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
-/// Go duration; `0s` = no drain, absent = unbounded drain.
-pub const REBOOT_TERMINATION_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
-
 /// Every annotation of the core.
-pub const ALL: [&str; 16] = [
+pub const ALL: [&str; 20] = [
     DO_NOT_DISRUPT,
     DO_NOT_REPAIR,
     DISRUPTION_COST,
@@ -42,6 +37,10 @@ pub const ALL: [&str; 16] = [
     BUFFER_NAMESPACE,
     REBOOT_PRE_BOOT_ID,
     REBOOT_TERMINATION_GRACE_PERIOD,
+    REBOOT_HISTORY,
+    REBOOT_ASKED_AT,
+    REBOOT_ISSUED_AT,
+    MANAGED_DELETION_COST,
 ];
 
 /// Whether a pod's annotations mark it as a virtual pod of a capacity buffer (API-142).

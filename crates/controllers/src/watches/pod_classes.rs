@@ -33,6 +33,7 @@ pub(crate) struct PodFacts {
     critical: bool,
     priority: i32,
     disruption_cost: i32,
+    deletion_cost: i32,
     /// The first owner as a path of the API, as metrics name it; empty without one.
     pub(crate) owner_path: Box<str>,
     pub(crate) limits: Option<Resources>,
@@ -106,6 +107,7 @@ fn seen(object: &PodObject, content: &PodText, facts: &Arc<PodFacts>, problems: 
         class: facts.class.clone(),
         priority: facts.priority,
         disruption_cost: facts.disruption_cost,
+        deletion_cost: facts.deletion_cost,
         phase: content.phase,
         owner: facts.owner,
         unschedulable: content.unschedulable,
@@ -146,6 +148,7 @@ fn convert(
         critical: view.critical,
         priority: view.priority,
         disruption_cost: view.disruption_cost,
+        deletion_cost: view.deletion_cost,
         owner_path: owner_path.unwrap_or_default().into(),
         limits: pod.spec.as_ref().map(limits).filter(|limits| !limits.is_empty()),
         daemon: owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet"),

@@ -105,7 +105,7 @@ fn nodes_that_stay() {
         ("DC-21", with_claim(|claim| claim.deleting_since = Some(time(1))), Err(Deleting), Err(Deleting)),
         ("DC-22, registered", unlabelled(labels::INITIALIZED), Err(NotInitialized), Ok(false)),
         ("V15-35, never registered", young, Err(NotRegistered), Err(NotRegistered)),
-        ("DC-20, nominated", nominated(1001), Err(Nominated), Err(Nominated)),
+        ("DC-20, nominated; Z6", nominated(1001), Err(Nominated), Ok(false)),
         ("DC-20, no longer", nominated(1000), Ok(false), Ok(false)),
         ("DC-18", annotated("true"), Err(DoNotDisrupt), Ok(false)),
         ("DC-18", annotated("false"), Ok(false), Ok(false)),

@@ -81,6 +81,8 @@ fn cluster() -> (Arc<Metrics>, Arc<PodTracker>) {
         capacity: resources(&[("cpu", "2"), ("ephemeral-storage", "10Gi")]),
         allocatable: resources(&[("cpu", "1900m"), ("ephemeral-storage", "10Gi")]),
         ready: true,
+        conditions: Vec::new(),
+        boot_id: String::new(),
     };
     let requested = resources(&[("cpu", "950m")]);
     let nodes = vec![ExistingNode { node: Some(Arc::new(node)), requested, ..ExistingNode::default() }];

@@ -186,3 +186,62 @@ fn static_pools_at_their_limit() {
     assert!(first.commands.iter().all(|command| command.decision == Decision::TerminateFirst));
     assert_eq!(first.commands.len(), 2);
 }
+
+/// VC-77 … VC-81, VC-78, VC-80, V15-77, V15-81: static drift replaces first where it can, goes first where it may.
+#[test]
+fn vc_77_to_vc_81_static_drift_at_the_limit() {
+    use crate::reserved::TerminateFirst::StaticAtLimit;
+    let types = || [instance_type("small", 4, 0.4, &[])];
+    let on = |gate: bool, claims: u64, room: u64| {
+        let mut cluster = Cluster::new(types()).pool("p", |pool| pool.replicas = Some(1));
+        cluster = cluster.node("a", "p", "small", []).drifted("a", 1);
+        cluster.gates.terminate_first_drift = gate;
+        let pools = BTreeMap::from([("p".to_owned(), StaticPool { claims, room })]);
+        let decided = static_drift(&cluster.look(), &pools);
+        let blocked = decided.notes.iter().filter(|note| matches!(note, Note::Blocked { .. })).count();
+        let commands: Vec<_> = decided.commands.iter().map(|c| (c.decision, c.terminate_first)).collect();
+        (commands, blocked)
+    };
+    assert_eq!(on(true, 1, 0), (vec![(Decision::TerminateFirst, Some(StaticAtLimit))], 0), "VC-77");
+    assert_eq!(on(false, 1, 0), (vec![], 1), "VC-78: gate off");
+    assert_eq!(on(true, 1, 1), (vec![(Decision::Replace, None)], 0), "VC-79");
+    for gate in [true, false] {
+        assert_eq!(on(gate, 1, u64::MAX), (vec![(Decision::Replace, None)], 0), "VC-80");
+    }
+    assert_eq!(on(true, 2, 5), (vec![], 0), "VC-81");
+}
+
+/// VC-87, VC-83, VC-86, VC-88, V15-78, V15-79: with full reservations, those that can go come before the budget cuts.
+#[test]
+fn vc_87_the_eligible_one_goes() {
+    use crate::testing::{RESERVATION, with_reservation};
+    let known = with_reservation(instance_type("small", 4, 0.4, &[]), "r1", Some(0));
+    let mut cluster = Cluster::new([known]).reservations().pool("p", |pool| {
+        pool.replicas = Some(3);
+        pool.budgets = budget("1");
+        pool.requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, ["reserved"]));
+    });
+    cluster.gates.terminate_first_drift = true;
+    for (name, kind, id) in
+        [("a", "small on-demand", "r1"), ("b", "small reserved", "gone"), ("c", "small reserved", "r1")]
+    {
+        cluster = cluster.node(name, "p", kind, []).drifted(name, 1);
+        cluster = cluster.change(name, |node| drop(node.labels.insert(RESERVATION.to_owned(), id.to_owned())));
+    }
+    let pools = BTreeMap::from([("p".to_owned(), StaticPool { claims: 3, room: 9 })]);
+    assert_eq!(texts(&static_drift(&cluster.look(), &pools)), ["terminate-first: [c]"], "VC-87");
+    let unlisted = cluster.unlisted("p");
+    let decided = static_drift(&unlisted.look(), &pools);
+    assert!(decided.commands.is_empty() && decided.notes.is_empty(), "VC-88");
+}
+
+/// X16, Z23: a pool whose replacements keep failing rests, and a younger one gets its turn.
+#[test]
+fn x16_resting_pools_are_passed_over() {
+    let two = cluster().pool("q", |_| ()).node("a", "p", "small", [running("x", 3)]).drifted("a", 1);
+    let two = two.node("b", "q", "small", [running("y", 3)]).drifted("b", 2);
+    let resting = std::collections::BTreeSet::from(["p".to_owned()]);
+    let decided = two.with(|look, simulator| crate::methods::drifted_but(look, simulator, &resting));
+    assert_eq!(decided.commands[0].going[0].node, "b");
+    assert_eq!(decide(&two).commands[0].going[0].node, "a");
+}
