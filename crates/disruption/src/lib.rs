@@ -5,7 +5,8 @@
 //! go for a reason, [`cost`] says what a node is worth and what emptying it costs its pods, [`balanced`] weighs the two.
 //! A [`command`] is a set of nodes that go together, with what takes their place. [`repair`] weighs what is wrong with a node, [`reboot`]
 //! says the next step of one that restarts, [`reserved`] whether capacity that goes could be had again, and [`deletion_cost`] which pods a ReplicaSet
-//! should give up first.
+//! should give up first. [`fixpoint`] carries consolidation out on paper until nothing is left to do, and [`holds`] says what holds the nodes that
+//! stay.
 //!
 //! A pass is one [`look::Look`] at the cluster: the [`methods`] are tried on it in order, ask a [`simulation::Simulator`] what would become
 //! of the pods, and answer with commands and with notes for those who want to know why a node stays ([`report`]). [`option`] is what
@@ -20,6 +21,8 @@ pub mod consolidatable;
 pub mod cost;
 pub mod deletion_cost;
 pub mod drift;
+pub mod fixpoint;
+pub mod holds;
 pub mod look;
 pub mod methods;
 pub mod option;
@@ -29,5 +32,7 @@ pub mod report;
 pub mod reserved;
 pub mod simulation;
 
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod testing;

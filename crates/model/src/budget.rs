@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// API-46, API-47, API-48: minimum over the matching active budgets, percentages rounded up.
+    /// DIS-53, DIS-54, DIS-55, API-46, API-47, API-48: minimum over the matching active budgets, percentages rounded up.
     #[test]
     fn allowed_disruptions() {
         use DisruptionReason::{Drifted, Empty, Underutilized};
@@ -189,7 +189,28 @@ mod tests {
         }
     }
 
-    /// API-50: one broken budget blocks every reason.
+    /// DC-44, DC-45, DIS-55: six budgets at once, and none that is active.
+    #[test]
+    fn dc_44_dc_45_several_budgets() {
+        use DisruptionReason::{Drifted, Empty, Underutilized};
+        let all = |window: Option<(&str, &str)>| {
+            Budgets::Parsed(vec![
+                budget("10", None, window),
+                budget("100", None, window),
+                budget("100%", None, window),
+                budget("15", Some(&[Drifted, Underutilized]), window),
+                budget("5", Some(&[Drifted]), window),
+                budget("4", Some(&[Empty]), window),
+            ])
+        };
+        let june = at("2026-06-15T00:00:00Z");
+        for (reason, want) in [(Empty, 4), (Drifted, 5), (Underutilized, 10)] {
+            assert_eq!(all(None).allowed(reason, 100, june), want, "DC-44");
+            assert_eq!(all(Some(("@yearly", "1h"))).allowed(reason, 100, june), UNLIMITED, "DC-45");
+        }
+    }
+
+    /// DIS-56, DC-46, API-50: one broken budget blocks every reason.
     #[test]
     fn broken_budgets_allow_nothing() {
         for reason in DisruptionReason::ALL {
@@ -197,7 +218,7 @@ mod tests {
         }
     }
 
-    /// API-49: half open, and overlapping hits extend the window.
+    /// DIS-52, DC-51, DC-52, API-49: half open, and overlapping hits extend the window.
     #[test]
     fn windows_are_half_open() {
         let window = |schedule: &str, duration: &str| Window {
@@ -215,6 +236,20 @@ mod tests {
         }
         let overlapping = window("@hourly", "90m");
         assert!(overlapping.is_active(at("2026-11-15T10:59:00Z")));
+        assert!(window("* * * * *", "1h").is_active(at("2026-11-15T10:59:30Z")), "DC-51");
+        for (case, schedule, duration, time, active) in [
+            ("DC-47, schedules are in UTC", "@daily", "30m", "2026-11-14T23:00:00Z", false),
+            ("DC-48", "@yearly", "24h", "2026-01-01T12:00:00Z", true),
+            ("DC-48, longer than the day", "@daily", "48h", "2026-06-15T17:00:00Z", true),
+            ("DC-49", "30 6 * * SUN", "6h", "2026-11-15T00:00:00Z", false),
+            ("DC-45", "@yearly", "1h", "2026-06-15T00:00:00Z", false),
+        ] {
+            assert_eq!(window(schedule, duration).is_active(at(time)), active, "{case}");
+        }
+        for text in ["@wrongly", "0 0 * * tue-mon"] {
+            assert!(text.parse::<Schedule>().is_err(), "DC-46, DC-50: {text}");
+        }
+        assert!("1000a%".parse::<BudgetNodes>().is_err(), "DC-46");
         assert!(!window("@daily", "0s").is_active(at("2026-11-15T00:00:00Z")));
         assert!(!daily.is_active(Timestamp::MIN), "the earliest time does not overflow");
     }

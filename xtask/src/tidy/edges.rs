@@ -91,7 +91,11 @@ const RULES: &[Rule] = &[
         &["sim", "apiserver", "testkit"],
     ),
     // what-if for users; a first try must not build the cloud SDK
-    rule("cli", &["model", "api", "schema", "state", "solver", "sim", "dashboard", "testkit"], &["aws", "aws-*"]),
+    rule(
+        "cli",
+        &["model", "api", "schema", "state", "solver", "disruption", "sim", "dashboard", "testkit"],
+        &["aws", "aws-*"],
+    ),
     // never shipped: scenarios for tests and times of the planners
     rule("bench", &["model", "solver", "api"], &["aws-*", "kube-client", "kube-runtime", "tokio"]),
     // never shipped: whatever it documents

@@ -1,3 +1,4 @@
+mod cases;
 mod consolidation;
 mod drift;
 mod emptiness;
