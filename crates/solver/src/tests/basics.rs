@@ -90,6 +90,8 @@ fn existing(name: &str, cpus: i64) -> ExistingNode {
         capacity: Resources::new(),
         allocatable: Resources::new().with("cpu", Quantity::units(cpus)).with("pods", Quantity::units(10)),
         ready: true,
+        conditions: Vec::new(),
+        boot_id: String::new(),
     };
     ExistingNode { node: Some(Arc::new(node)), ..ExistingNode::default() }
 }

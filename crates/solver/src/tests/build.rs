@@ -312,6 +312,8 @@ pub(super) fn unmanaged(name: &str, allocatable: &str, node_labels: &str) -> Exi
         capacity: amounts.clone(),
         allocatable: amounts,
         ready: true,
+        conditions: Vec::new(),
+        boot_id: String::new(),
     };
     ExistingNode { node: Some(Arc::new(node)), ..ExistingNode::default() }
 }

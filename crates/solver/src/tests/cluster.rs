@@ -511,6 +511,8 @@ fn launched_node(
         capacity,
         allocatable,
         ready: true,
+        conditions: Vec::new(),
+        boot_id: String::new(),
     };
     ExistingNode {
         node: (launched != Launched::ClaimOnly).then(|| Arc::new(node)),
