@@ -20,6 +20,7 @@ use kube::ResourceExt as _;
 use kube::api::PostParams;
 
 use crate::context::Context;
+use crate::disruption::record::REPLACES;
 
 /// What a claim is made from.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct ClaimOrder {
     pub(crate) min_values_relaxed: bool,
     /// Drivers that have to publish devices before the node is initialized (SCH-215).
     pub(crate) drivers: Vec<String>,
+    /// The disruption command whose nodes it takes the place of.
+    pub(crate) replaces: Option<String>,
 }
 
 impl ClaimOrder {
@@ -41,6 +44,7 @@ impl ClaimOrder {
             requests: planned.requests.clone(),
             min_values_relaxed: planned.min_values_relaxed,
             drivers: planned.drivers().into_iter().map(ToOwned::to_owned).collect(),
+            replaces: None,
         }
     }
 
@@ -53,7 +57,12 @@ impl ClaimOrder {
             requests: Resources::new(),
             min_values_relaxed: false,
             drivers: Vec::new(),
+            replaces: None,
         }
+    }
+
+    pub(crate) fn replacing(self, command: &str) -> Self {
+        Self { replaces: Some(command.to_owned()), ..self }
     }
 }
 
@@ -142,6 +151,9 @@ fn claim_annotations(order: &ClaimOrder) -> BTreeMap<String, String> {
         all.insert(annotations::NODEPOOL_HASH_VERSION.to_owned(), hash.version.clone());
     }
     all.insert(annotations::MIN_VALUES_RELAXED.to_owned(), order.min_values_relaxed.to_string());
+    if let Some(command) = &order.replaces {
+        all.insert(REPLACES.to_owned(), command.clone());
+    }
     if !order.drivers.is_empty() {
         all.insert(annotations::REQUESTED_DRA_DRIVERS.to_owned(), order.drivers.join(","));
     }

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::convert;
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_api::names::{LabelPolicy, node_class_label};
+use karpenter_disruption::look::Gates;
 use karpenter_lifecycle::{SliceView, Timeouts};
 use karpenter_model::claim::ClaimView;
 use karpenter_model::duration::GoDuration;
@@ -50,6 +52,8 @@ pub struct Features {
     pub default_termination_grace_period: Option<GoDuration>,
     /// For pods that declare no spread constraints (SCH-147).
     pub default_spread: DefaultConstraints,
+    /// What of disruption is behind gates.
+    pub disruption: Gates,
     /// What the provider cannot attach.
     pub unsupported_volumes: UnsupportedVolumes,
 }
@@ -75,6 +79,8 @@ pub struct Queues {
     pub hydration: Queue,
     /// Claims whose conditions about disruption may have changed.
     pub disruptions: Queue,
+    /// Disruption commands that are under way, by id.
+    pub commands: Queue,
     /// Claims that may not exist, by name.
     pub ghosts: Queue,
     pub nodes: Queue,
@@ -214,6 +220,22 @@ impl Context {
         self.state().pods_of_claim(claim).iter().filter(|pod| pod.is_reschedulable()).count()
     }
 
+    /// Until when whoever is nominated now is expected to receive pods (SCH-24).
+    pub(crate) fn nomination_end(&self) -> Timestamp {
+        let longest = SignedDuration::try_from(self.batching.longest).unwrap_or(SignedDuration::MAX);
+        let window = longest.saturating_mul(2).max(SignedDuration::from_secs(10));
+        self.clock.now().saturating_add(window).unwrap_or(Timestamp::MAX)
+    }
+
+    /// A node is expected to receive pods, and is left alone meanwhile (SCH-24).
+    pub(crate) fn nominate(&self, node: &str) {
+        let until = self.nomination_end();
+        let mut state = self.state();
+        let id = state.node(node).and_then(|node| node.provider_id.clone());
+        let claim = id.and_then(|id| state.claims_by_provider_id(&id).first().map(|claim| claim.name.clone()));
+        state.nominate(claim.as_deref().unwrap_or(node), until);
+    }
+
     /// What drivers have published for these nodes.
     pub(crate) fn slices_of(&self, nodes: &[&NodeView]) -> Vec<SliceView> {
         self.memory.slices_of(nodes)
@@ -259,7 +281,7 @@ impl Context {
         if self.pools.put(&pool) {
             self.report.seen(pool.as_ref());
             let converted = convert::pool(&pool, self.provider.label_rules());
-            self.report.problems(&converted.problems);
+            self.report.problems_of(pool.as_ref(), &converted.problems);
             let of_pool = {
                 let mut state = self.state();
                 state.apply(Change::Pool(Arc::new(converted.view)));

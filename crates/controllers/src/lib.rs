@@ -2,7 +2,7 @@
 //!
 //! Start with [`run`]. [`watches`] keeps [`Context`] up to date and wakes whoever is concerned; the
 //! [`provisioner`] plans new claims; [`nodeclaim_lifecycle`] and [`node_termination`] bring claims and nodes to life and to
-//! their end; [`nodepool_readiness`] says which pools may be used. Policy is never in here: an `if` about what should happen belongs
+//! their end; [`disruption`] decides which nodes go and carries it out; [`nodepool_readiness`] says which pools may be used. Policy is never in here: an `if` about what should happen belongs
 //! in `solver` or `lifecycle`.
 
 pub mod batcher;
@@ -11,6 +11,7 @@ pub mod claim_creation;
 pub mod concurrency;
 pub mod consistency;
 pub mod context;
+pub mod disruption;
 pub mod events;
 pub mod eviction;
 pub mod expiration;
@@ -43,6 +44,7 @@ mod workload_watches;
 use std::sync::Arc;
 
 pub use context::{Batching, Context, Features, Options};
+pub use karpenter_disruption::look::Gates;
 pub use karpenter_lifecycle::Timeouts;
 pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Preferences};
 pub use karpenter_state::Unsynced;
@@ -60,6 +62,7 @@ pub fn run(ctx: Arc<Context>) -> futures::future::BoxFuture<'static, ()> {
 async fn all(ctx: Arc<Context>) {
     ClusterSeries::follow(&ctx);
     let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
+    let disruption = karpenter_platform::calling_as("disruption", disruption::run(ctx.clone()));
     let prices = karpenter_platform::calling_as("state.pricing", pricing::run(ctx.clone()));
     let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
@@ -72,6 +75,8 @@ async fn all(ctx: Arc<Context>) {
         of_overlays(&ctx),
         of_buffers(&ctx),
         provisioner,
+        disruption,
+        of_commands(&ctx),
         collector,
         prices,
         events
@@ -107,6 +112,12 @@ async fn of_claims(ctx: &Arc<Context>) {
             pod_events::reconcile(ctx.clone(), name)
         }),
     );
+}
+
+/// Commands that are under way, by id (DIS-178).
+async fn of_commands(ctx: &Arc<Context>) {
+    let work = work(ctx, &ctx.queues.commands, "disruption.queue", Backoff::TERMINATION);
+    queue::run(work, |id| disruption::drive(ctx.clone(), id)).await;
 }
 
 async fn of_nodes(ctx: &Arc<Context>) {

@@ -9,6 +9,8 @@ use karpenter_model::node::NodeView;
 use karpenter_platform::Instance;
 use karpenter_state::Prices;
 
+use crate::disruption::{Commands, Setbacks};
+
 #[derive(Debug, Default)]
 pub struct Memory {
     /// What was launched but is not on the claim yet, by claim UID (API-239).
@@ -30,6 +32,10 @@ pub struct Memory {
     /// When something last happened to pods, by node.
     pod_events: Mutex<BTreeMap<String, Timestamp>>,
     prices: Mutex<Prices>,
+    /// Disruption commands under way. They are on the claims they concern too.
+    commands: Mutex<Commands>,
+    /// Instance types that lately could not be had.
+    setbacks: Mutex<Setbacks>,
 }
 
 /// A pod that was asked to leave.
@@ -130,6 +136,14 @@ impl Memory {
 
     pub(crate) fn prices(&self) -> MutexGuard<'_, Prices> {
         lock(&self.prices)
+    }
+
+    pub(crate) fn commands(&self) -> MutexGuard<'_, Commands> {
+        lock(&self.commands)
+    }
+
+    pub(crate) fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
+        lock(&self.setbacks)
     }
 
     pub(crate) fn collector(&self) -> MutexGuard<'_, Collector> {

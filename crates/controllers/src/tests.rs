@@ -3,6 +3,7 @@
 mod claims;
 mod collecting;
 mod desk;
+mod disrupting;
 mod ending;
 mod nodes;
 mod odd;

@@ -10,7 +10,7 @@ use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
-    Batching, Context, Features, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences,
+    Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences,
 };
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
@@ -141,6 +141,10 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             capacity_buffers: settings.feature_gates.capacity_buffer,
             dynamic_resources: !settings.ignore_dra_requests,
             default_spread: convert::default_spread(&settings.scheduler.default_constraints, provider.label_rules()),
+            disruption: Gates {
+                spot_to_spot: settings.feature_gates.spot_to_spot_consolidation,
+                terminate_first_drift: settings.feature_gates.terminate_first_drift,
+            },
             ..Features::default()
         },
     };

@@ -240,6 +240,13 @@ fn fail(why: &str) -> ! {
     panic!("{why}")
 }
 
+/// Nodes are consolidated only where the plan of a world says so: most stories are about something else.
+fn staying(pool: &NodePool) -> NodePool {
+    let mut pool = pool.clone();
+    pool.spec.disruption.get_or_insert_default().consolidate_after.get_or_insert_with(|| "Never".into());
+    pool
+}
+
 impl World {
     pub fn seeded(seed: u64) -> Builder {
         Builder {
@@ -281,7 +288,7 @@ impl World {
         self.must(classes.patch_status("default", &PatchParams::default(), &status).await);
         let pools: Api<NodePool> = Api::all(self.client.clone());
         for pool in &self.plan.pools {
-            self.must(pools.create(&PostParams::default(), pool).await);
+            self.must(pools.create(&PostParams::default(), &staying(pool)).await);
         }
     }
 

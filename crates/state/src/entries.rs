@@ -76,6 +76,10 @@ impl ClusterState {
         self.nodes.get(name).is_some_and(|node| node.deleting_since.is_some())
     }
 
+    pub fn node(&self, name: &str) -> Option<&Arc<NodeView>> {
+        self.nodes.get(name)
+    }
+
     /// Claims of a pool, by name.
     pub fn claims_of(&self, pool: &str) -> Vec<Arc<ClaimView>> {
         self.claims.values().filter(|claim| claim.pool.as_deref() == Some(pool)).cloned().collect()

@@ -34,6 +34,7 @@ fn order(pool: PoolView, requirements: impl IntoIterator<Item = Requirement>) ->
         requests: Resources::new().with("cpu", Quantity::units(1)),
         min_values_relaxed: false,
         drivers: Vec::new(),
+        replaces: None,
     }
 }
 

@@ -99,9 +99,9 @@ pub fn no_compatible_instance_types(pool: &Subject, why: NoTypes) -> Event {
     warning(pool, "NoCompatibleInstanceTypes", message, &[&pool.uid]).every(SignedDuration::from_mins(1))
 }
 
-/// On a Node or a NodeClaim; the cause is the whole message (API-349, V15-24).
+/// On a Node or a NodeClaim; the cause is the whole message (API-349, V15-24). One cause does not silence another (X30).
 pub fn disruption_blocked(object: &Subject, cause: &str) -> Event {
-    normal(object, "DisruptionBlocked", cause, &[&object.uid])
+    normal(object, "DisruptionBlocked", cause, &[&object.uid, cause])
 }
 
 pub fn disruption_blocked_by_budget(pool: &Subject, reason: &str) -> Event {

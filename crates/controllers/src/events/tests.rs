@@ -71,7 +71,7 @@ fn the_catalogue() {
         ),
         (
             say::disruption_blocked(&node, "Node isn't initialized"),
-            "Normal Node/n1 DisruptionBlocked | Node isn't initialized | disruptionblocked-node-uid 2m",
+            "Normal Node/n1 DisruptionBlocked | Node isn't initialized | disruptionblocked-node-uid-Node isn't initialized 2m",
         ),
         (
             say::disruption_blocked_by_budget(&pool, "Empty"),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
 use karpenter_model::snapshot::Snapshot;
 use karpenter_solver::buffers::{is_virtual, real_pods_only};
 use karpenter_solver::{Placement, Plan, PlannedClaim, Refusal, Unplaced};
@@ -63,9 +62,7 @@ async fn create(ctx: &Context, snapshot: &Snapshot, planned: &PlannedClaim) {
 
 /// Nodes that pods were planned onto are expected to receive them, and are left alone meanwhile (SCH-24).
 fn nominate(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
-    let longest = SignedDuration::try_from(ctx.batching.longest).unwrap_or(SignedDuration::MAX);
-    let window = longest.saturating_mul(2).max(SignedDuration::from_secs(10));
-    let until = ctx.clock.now().saturating_add(window).unwrap_or(Timestamp::MAX);
+    let until = ctx.nomination_end();
     for (id, placement) in &plan.placed {
         let (Placement::Existing(name), Some(pod)) = (placement, snapshot.pending.get(id)) else { continue };
         let found = snapshot.nodes.binary_search_by(|node| node.name().cmp(name.as_str()));

@@ -429,6 +429,16 @@ impl Desk {
         self.ctx.report.events.take().into_iter().map(|(_, event)| (event.reason, event.message)).collect()
     }
 
+    /// Events that were written: kind, name, reason and message.
+    pub(super) async fn all_events(&self) -> Vec<(String, String, String, String)> {
+        let written = self.all::<k8s_openapi::api::core::v1::Event>().await.into_iter().map(|event| {
+            let about = event.involved_object;
+            let text = |text: Option<String>| text.unwrap_or_default();
+            (text(about.kind), text(about.name), text(event.reason), text(event.message))
+        });
+        written.collect()
+    }
+
     pub(super) fn reasons(&self) -> Vec<String> {
         // What conditions say of themselves is told too; tests are about the rest.
         let told = self.events().into_iter().filter(|(_, message)| !message.starts_with("Status condition"));

@@ -48,7 +48,8 @@ where
 fn pool() -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
-        "spec": {"template": {
+        // What is looked at here stays; what consolidation does has its own tests.
+        "spec": {"disruption": {"consolidateAfter": "Never"}, "template": {
             "metadata": {"labels": {"team": "shop"}, "annotations": {"example.com/note": "kept"}},
             "spec": {
                 "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},

@@ -1,0 +1,188 @@
+//! Decides which nodes go, and carries it out: one loop that looks and decides, and commands that go their way by themselves.
+//!
+//! A pass takes one look at the cluster (`looking`) and tries the methods on it in order. What drift decides starts at once
+//! (`starting`); what emptiness and consolidation decide waits for a second look first, and meanwhile others are decided
+//! on. A command that has started is on the claims that it concerns (`record`), is driven by its own queue (`driving`), and is
+//! carried on or taken back by whoever leads next (`undoing`).
+
+mod driving;
+mod looking;
+mod marking;
+pub(crate) mod record;
+mod setbacks;
+mod starting;
+mod telling;
+mod undoing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_disruption::look::Look;
+use karpenter_disruption::methods::validation::validate;
+use karpenter_disruption::methods::{Command, Consolidation, Decided, Method, Seen, drifted, empty, static_drift};
+use karpenter_disruption::simulation::Simulator;
+use karpenter_model::budget::DisruptionReason;
+use karpenter_state::Unsynced;
+use tokio::time::Instant;
+
+pub use self::driving::drive;
+pub(crate) use self::driving::{Commands, Underway};
+use self::looking::{Stage, World};
+pub(crate) use self::setbacks::Setbacks;
+pub(crate) use self::telling::reason_label;
+use crate::context::Context;
+
+/// How often somebody looks although nothing happened.
+const IDLE: Duration = Duration::from_secs(10);
+const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
+/// A command of emptiness or consolidation is looked at again after this long, before it starts (DIS-141).
+const SECOND_LOOK: Duration = Duration::from_secs(15);
+/// Without any change the search is made again after this long: prices and offers change without telling (DIS-101).
+const FORCED: Duration = Duration::from_mins(5);
+const MULTI_LIMIT: Duration = Duration::from_mins(1);
+const SINGLE_LIMIT: Duration = Duration::from_mins(3);
+/// In the order in which they are tried (DIS-3).
+const METHODS: [Method; 5] = [Method::Emptiness, Method::StaticDrift, Method::Drift, Method::Multi, Method::Single];
+
+/// What the loop remembers from pass to pass. All of it can be lost.
+#[derive(Debug, Default)]
+struct Mind {
+    /// At which state of the world a method found nothing, and when.
+    settled: BTreeMap<Method, (karpenter_state::World, Instant)>,
+    seen: Seen,
+    /// Commands that wait for their second look. Meanwhile others are decided on (X1).
+    waiting: Vec<(Instant, Command)>,
+}
+
+impl Mind {
+    fn is_settled(&self, method: Method, world: karpenter_state::World) -> bool {
+        self.settled.get(&method).is_some_and(|(at, since)| *at == world && since.elapsed() < FORCED)
+    }
+
+    /// When to look again although nothing was done.
+    fn next(&self) -> Instant {
+        let idle = Instant::now() + IDLE;
+        self.waiting.iter().map(|(due, _)| *due).min().map_or(idle, |due| due.min(idle))
+    }
+}
+
+/// Looks and decides until the future is dropped.
+pub async fn run(ctx: Arc<Context>) {
+    let mut mind = Mind::default();
+    let mut recovered = false;
+    loop {
+        // A claim that is not launched yet holds up nobody but its own pods (X2).
+        let unlisted = matches!(ctx.state().unsynced(), Some(Unsynced::NotListed(_)));
+        if unlisted {
+            tokio::time::sleep(UNSYNCED_RETRY).await;
+            continue;
+        }
+        if !recovered {
+            undoing::recover(&ctx).await;
+            recovered = true;
+        }
+        if !pass(&ctx, &mut mind).await {
+            tokio::time::sleep_until(mind.next()).await;
+        }
+    }
+}
+
+/// Whether anything was done, so that the next pass should see what has become of it.
+async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
+    let world = World::look(ctx, mind.waiting.iter().map(|(_, command)| command)).await;
+    if undoing::tidy(ctx, &world).await {
+        return true;
+    }
+    tell_budgets(ctx, &world.as_look(ctx, Stage::Checking));
+    telling::protections(ctx, &world);
+    if let Some(command) = second_looks(ctx, mind, &world) {
+        return starting::start(ctx, &world, command).await;
+    }
+    for method in METHODS {
+        let settled = mind.is_settled(method, world.stamp);
+        if settled || (method == Method::Emptiness && !world.knows_who_is_expected) {
+            continue;
+        }
+        let started = Instant::now();
+        let decided = decide(ctx, mind, &world, method);
+        ctx.report.disruption_evaluated(method, started.elapsed(), &decided);
+        telling::notes(ctx, &decided.notes);
+        if decided.settled {
+            mind.settled.insert(method, (world.stamp, Instant::now()));
+        }
+        if !decided.commands.is_empty() {
+            return begin(ctx, mind, &world, decided.commands).await;
+        }
+    }
+    false
+}
+
+/// Whether anything came of it.
+async fn begin(ctx: &Arc<Context>, mind: &mut Mind, world: &World, commands: Vec<Command>) -> bool {
+    let mut begun = false;
+    for command in commands {
+        match command.method {
+            Method::Emptiness | Method::Multi | Method::Single => {
+                mind.waiting.push((Instant::now() + SECOND_LOOK, command));
+                begun = true;
+            }
+            Method::Repair | Method::StaticDrift | Method::Drift => begun |= starting::start(ctx, world, command).await,
+        }
+    }
+    begun
+}
+
+fn decide(ctx: &Context, mind: &mut Mind, world: &World, method: Method) -> Decided {
+    let look = world.as_look(ctx, Stage::Deciding);
+    let started = Instant::now();
+    match method {
+        Method::Repair => Decided::default(),
+        Method::Emptiness => empty(&look),
+        Method::StaticDrift => static_drift(&look, &world.static_pools),
+        Method::Drift => drifted(&look, &mut simulator(&look)),
+        Method::Multi | Method::Single => {
+            let to_be_had = world.without_refused(look.snapshot);
+            let look = Look { snapshot: to_be_had.as_ref().unwrap_or(look.snapshot), ..look };
+            let mut simulator = simulator(&look);
+            let search = Consolidation::new(&look, &mut simulator, method);
+            if method == Method::Multi {
+                search.multi(&mut || started.elapsed() > MULTI_LIMIT)
+            } else {
+                search.single(&mut mind.seen, &mut || started.elapsed() > SINGLE_LIMIT)
+            }
+        }
+    }
+}
+
+fn simulator<'a>(look: &Look<'a>) -> Simulator<'a> {
+    Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options)
+}
+
+/// Commands whose time has come are looked at once more, with the cluster as it is now. The first that stands is to start; those
+/// after it have to see what it changed.
+fn second_looks(ctx: &Context, mind: &mut Mind, world: &World) -> Option<Command> {
+    let now = Instant::now();
+    while let Some(at) = mind.waiting.iter().position(|(due, _)| *due <= now) {
+        let (_, command) = mind.waiting.remove(at);
+        let look = world.as_look(ctx, Stage::Checking);
+        let to_be_had = world.without_refused(look.snapshot);
+        let look = Look { snapshot: to_be_had.as_ref().unwrap_or(look.snapshot), ..look };
+        let checked = validate(&command, &look, &mut simulator(&look));
+        telling::checked(ctx, &command, &checked);
+        if let Ok(command) = checked.outcome {
+            return Some(command);
+        }
+    }
+    None
+}
+
+/// What budgets allow, for every pool and reason (DIS-62).
+fn tell_budgets(ctx: &Context, look: &Look<'_>) {
+    ctx.report.forget_budgets();
+    for reason in [DisruptionReason::Empty, DisruptionReason::Drifted, DisruptionReason::Underutilized] {
+        for (pool, allowance) in look.allowances(reason, &mut Vec::new()) {
+            ctx.report.budget(&pool, &reason_label(reason), allowance.allowed, allowance.consuming);
+        }
+    }
+}

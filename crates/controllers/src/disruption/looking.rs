@@ -1,0 +1,221 @@
+//! One look at the cluster, for all methods of a pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_disruption::budgets::Allowance;
+use karpenter_disruption::candidates::{Facts, PoolFacts};
+use karpenter_disruption::look::Look;
+use karpenter_disruption::methods::{Command, StaticPool};
+use karpenter_model::budget::UNLIMITED;
+use karpenter_model::instance_type::InstanceType;
+use karpenter_model::pdb::{self, PdbView};
+use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pool::PoolView;
+use karpenter_model::resources::{NODES, Resources};
+use karpenter_model::snapshot::{PoolOffer, Snapshot};
+use karpenter_state::{ClusterState, Intake, intake};
+
+use crate::context::Context;
+
+pub(super) struct World {
+    /// As it is.
+    snapshot: Snapshot,
+    /// Types that lately could not be had.
+    refused: BTreeSet<String>,
+    /// As it will be when the commands that wait for their second look have been carried out; `None` when there are none.
+    then: Option<Snapshot>,
+    pools: BTreeMap<String, PoolFacts>,
+    budgets: Vec<Arc<PdbView>>,
+    /// Claims of commands under way.
+    under_way: BTreeSet<String>,
+    /// And of those that wait.
+    queued: BTreeSet<String>,
+    planned: BTreeMap<PodId, Arc<PodView>>,
+    buffer_pods: BTreeMap<String, u32>,
+    pool_costs: BTreeMap<String, f64>,
+    pub(super) static_pools: BTreeMap<String, StaticPool>,
+    now: Timestamp,
+    /// Grows with every change that could change a verdict.
+    pub(super) stamp: karpenter_state::World,
+    /// Whether a node without pods may be called empty (Y14).
+    pub(super) knows_who_is_expected: bool,
+}
+
+/// What a look is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Something new is decided on; what waits for its second look is taken for done.
+    Deciding,
+    /// What waits is looked at again; nothing of it has happened.
+    Checking,
+}
+
+impl World {
+    /// Types first, then everything else at one moment.
+    pub(super) async fn look<'c>(ctx: &Context, waiting: impl Iterator<Item = &'c Command>) -> Self {
+        let (pools, mut offers) = pools(ctx).await;
+        let now = ctx.clock.now();
+        let under_way = ctx.memory.commands().claims();
+        let state = ctx.state();
+        for offer in &mut offers {
+            offer.usage = state.usage(&offer.pool.name);
+        }
+        let nodes = state.nodes();
+        let planned = nodes.iter().flat_map(|node| &node.pods).filter_map(|pod| {
+            let planned = state.planned(pod);
+            (!Arc::ptr_eq(&planned, pod)).then(|| (pod.id.clone(), planned))
+        });
+        let static_pools = pools.values().map(|pool| &pool.view).filter(|pool| pool.replicas.is_some());
+        let mut world = Self {
+            planned: planned.collect(),
+            static_pools: static_pools.map(|pool| (pool.name.clone(), static_pool(&state, pool))).collect(),
+            budgets: state.pdbs().cloned().collect(),
+            buffer_pods: nodes.iter().map(|node| (node.name().to_owned(), state.buffer_pods(node.name()))).collect(),
+            stamp: state.world(),
+            knows_who_is_expected: state.knows_who_is_expected(),
+            pool_costs: state.costs(&ctx.memory.prices()),
+            snapshot: Snapshot {
+                pools: offers,
+                pending: pending(ctx, &state, now),
+                daemons: state.daemons(),
+                namespaces: state.namespaces().clone(),
+                nodes,
+                ..Snapshot::default()
+            },
+            then: None,
+            refused: ctx.memory.setbacks().types(now),
+            queued: under_way.clone(),
+            under_way,
+            pools,
+            now,
+        };
+        drop(state);
+        for command in waiting {
+            world.carry_out(command);
+        }
+        world
+    }
+
+    pub(super) fn nodes(&self) -> &[karpenter_model::snapshot::ExistingNode] {
+        &self.snapshot.nodes
+    }
+
+    pub(super) fn as_look<'a>(&'a self, ctx: &'a Context, stage: Stage) -> Look<'a> {
+        let (snapshot, queued) = match stage {
+            Stage::Deciding => (self.then.as_ref().unwrap_or(&self.snapshot), &self.queued),
+            Stage::Checking => (&self.snapshot, &self.under_way),
+        };
+        Look {
+            snapshot,
+            facts: Facts { pools: &self.pools, budgets: &self.budgets, queued, now: self.now },
+            planned: &self.planned,
+            buffer_pods: &self.buffer_pods,
+            pool_costs: &self.pool_costs,
+            rules: ctx.provider.label_rules(),
+            options: ctx.planning,
+            gates: ctx.features.disruption,
+        }
+    }
+
+    /// The same without the types that lately could not be had: nothing is moved for a price that is not to be had. `None` when all
+    /// of them are.
+    pub(super) fn without_refused(&self, snapshot: &Snapshot) -> Option<Snapshot> {
+        let refused = |known: &InstanceType| self.refused.contains(&known.name);
+        if self.refused.is_empty() || !snapshot.pools.iter().any(|offer| offer.instance_types.iter().any(refused)) {
+            return None;
+        }
+        let mut snapshot = snapshot.clone();
+        for offer in &mut snapshot.pools {
+            let kept = offer.instance_types.iter().filter(|known| !refused(known));
+            offer.instance_types = Arc::new(kept.cloned().collect());
+        }
+        Some(snapshot)
+    }
+
+    /// How many nodes the budgets of these pools let go for a reason, for people: why a command may start now.
+    pub(super) fn budgets(&self, ctx: &Context, command: &Command) -> String {
+        let pools: BTreeSet<&str> = command.going.iter().map(|going| going.pool.as_str()).collect();
+        let allowances = self.as_look(ctx, Stage::Checking).allowances(command.method.reason(), &mut Vec::new());
+        let texts = pools.into_iter().filter_map(|pool| {
+            let Allowance { nodes, allowed, consuming } = allowances.get(pool)?;
+            Some(match *allowed {
+                UNLIMITED => format!("{pool}: no limit, {consuming} of {nodes} under way"),
+                allowed => format!("{pool}: {allowed} of {nodes} may go, {consuming} under way"),
+            })
+        });
+        texts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// As if the command had started: its nodes go and count against budgets, its pods take room elsewhere unless a
+    /// replacement of its own waits for them.
+    fn carry_out(&mut self, command: &Command) {
+        let snapshot = self.then.get_or_insert_with(|| self.snapshot.clone());
+        let provided: BTreeSet<&PodId> = command.replacements.iter().flat_map(|claim| claim.pods.iter()).collect();
+        for going in &command.going {
+            self.queued.insert(going.claim.clone());
+            let Some(node) = snapshot.nodes.iter_mut().find(|node| node.name() == going.node) else { continue };
+            node.marked = true;
+            if let Some(offer) = snapshot.pools.iter_mut().find(|offer| offer.pool.name == going.pool) {
+                offer.usage.subtract(&node.capacity());
+            }
+            for pod in node.pods.iter().filter(|pod| pod.is_reschedulable() && !provided.contains(&pod.id)) {
+                if pod.is_disruptable(self.now) && !pdb::is_fully_blocked(pod, &self.budgets, self.now) {
+                    let planned = self.planned.get(&pod.id).unwrap_or(pod).clone();
+                    snapshot.pending.insert(pod.id.clone(), planned);
+                }
+            }
+        }
+    }
+}
+
+/// All pools with their types, and what those that may be used are offered.
+async fn pools(ctx: &Context) -> (BTreeMap<String, PoolFacts>, Vec<PoolOffer>) {
+    let known = ctx.state().pools();
+    let (mut pools, mut offers) = (BTreeMap::new(), Vec::new());
+    for pool in known {
+        let instance_types = match ctx.provider.instance_types(&pool).await {
+            Ok(types) => {
+                ctx.memory.prices().note(&pool.name, types.clone());
+                Some(types)
+            }
+            Err(error) => {
+                if !error.is_quiet() {
+                    ctx.report.instance_types_unavailable(&pool.name, &error);
+                }
+                None
+            }
+        };
+        if let Some(types) = instance_types.clone().filter(|_| pool.is_schedulable()) {
+            offers.push(PoolOffer { pool: pool.clone(), instance_types: types, usage: Resources::new() });
+        }
+        pools.insert(pool.name.clone(), PoolFacts { view: pool, instance_types });
+    }
+    (pools, offers)
+}
+
+fn static_pool(state: &ClusterState, pool: &PoolView) -> StaticPool {
+    let counts = state.counts(&pool.name);
+    let limit = pool.limits.get(NODES).map(|limit| u64::try_from(limit.value()).unwrap_or(0));
+    StaticPool { claims: counts.active + counts.pending, room: counts.grant(u64::MAX, limit) }
+}
+
+/// Pods that wait, those of nodes that are going, and those that stand for buffers (DIS-82).
+///
+/// A pod that a claim was made for which is not launched yet has a place, though nobody knows what it will look like: it is left
+/// out, and nothing else has to wait for the launch (X2).
+fn pending(ctx: &Context, state: &ClusterState, now: Timestamp) -> BTreeMap<PodId, Arc<PodView>> {
+    let rules = ctx.provider.label_rules();
+    let mut pending = state.pending_pods();
+    pending.retain(|_, pod| {
+        (ctx.features.dynamic_resources || pod.resource_claims.is_empty()) && intake(pod, rules) == Intake::Plan
+    });
+    pending.extend(state.moving_pods(now));
+    let awaited = |name: &str| {
+        state.claim(name).is_some_and(|claim| claim.provider_id.is_none() && claim.deleting_since.is_none())
+    };
+    pending.retain(|id, _| !state.expectations.claim_of(id).is_some_and(awaited));
+    pending.extend(ctx.buffers.virtual_pods().into_iter().map(|pod| (pod.id.clone(), state.planned(&pod))));
+    pending
+}
