@@ -14,7 +14,7 @@ use karpenter_model::claim::ClaimView;
 use karpenter_model::duration::GoDuration;
 use karpenter_model::node::NodeView;
 use karpenter_model::volumes::UnsupportedVolumes;
-use karpenter_platform::{Clock, CloudProvider, Measured};
+use karpenter_platform::{Clock, CloudProvider, Measured, RepairPolicies};
 use karpenter_solver::Options as PlanningOptions;
 use karpenter_state::{Change, ClusterState, DefaultConstraints};
 use kube::core::DynamicObject;
@@ -54,6 +54,10 @@ pub struct Features {
     pub default_spread: DefaultConstraints,
     /// What of disruption is behind gates.
     pub disruption: Gates,
+    /// Gate `NodeRepair`, without the legacy controller.
+    pub repair: bool,
+    /// Gate `TerminateFirstRepair`.
+    pub terminate_first_repair: bool,
     /// What the provider cannot attach.
     pub unsupported_volumes: UnsupportedVolumes,
 }
@@ -79,6 +83,8 @@ pub struct Queues {
     pub hydration: Queue,
     /// Claims whose conditions about disruption may have changed.
     pub disruptions: Queue,
+    /// Claims whose nodes may be rebooting.
+    pub reboots: Queue,
     /// Disruption commands that are under way, by id.
     pub commands: Queue,
     /// Claims that may not exist, by name.
@@ -103,7 +109,9 @@ pub struct Queues {
 impl Queues {
     /// Whoever looks after a claim.
     pub(crate) fn wake_claim(&self, name: &str) {
-        for queue in [&self.claims, &self.expirations, &self.consistency, &self.hydration, &self.disruptions] {
+        let all =
+            [&self.claims, &self.expirations, &self.consistency, &self.hydration, &self.disruptions, &self.reboots];
+        for queue in all {
             queue.add(name);
         }
     }
@@ -142,6 +150,8 @@ pub struct Context {
     /// What lays overlays over instance types; `None` while the gate is off.
     pub overlays: Option<Laying>,
     pub buffers: Buffers,
+    /// What sick nodes are judged by; `None` while repair is off.
+    pub repair: Option<RepairPolicies>,
     state: Mutex<ClusterState>,
 }
 
@@ -159,6 +169,8 @@ impl Context {
         let Options { policy, batching, planning, cores, observability, features } = options;
         let report = Report::new(provider.as_ref(), clock.clone(), observability);
         let measured: Arc<dyn CloudProvider> = Arc::new(Measured::new(provider, report.calls()));
+        // Whoever starts the process has refused policies that make no sense (V15-16).
+        let repair = features.repair.then(|| RepairPolicies::compile(&provider.repair_policies()).ok()).flatten();
         let overlays = features.node_overlays.then(|| Laying::over(measured.clone()));
         let provider = overlays.as_ref().map_or(measured, Laying::provider);
         let state = ClusterState::default()
@@ -185,6 +197,7 @@ impl Context {
             features,
             overlays,
             buffers: Buffers::default(),
+            repair,
         }
     }
 

@@ -8,6 +8,7 @@
 mod driving;
 mod looking;
 mod marking;
+mod rebooting;
 pub(crate) mod record;
 mod setbacks;
 mod starting;
@@ -18,9 +19,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_disruption::command::Decision;
 use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::validation::validate;
-use karpenter_disruption::methods::{Command, Consolidation, Decided, Method, Seen, drifted, empty, static_drift};
+use karpenter_disruption::methods::{
+    Command, Consolidation, Decided, Method, Seen, drifted_but, empty, sick, static_drift,
+};
 use karpenter_disruption::simulation::Simulator;
 use karpenter_model::budget::DisruptionReason;
 use karpenter_state::Unsynced;
@@ -42,8 +46,9 @@ const SECOND_LOOK: Duration = Duration::from_secs(15);
 const FORCED: Duration = Duration::from_mins(5);
 const MULTI_LIMIT: Duration = Duration::from_mins(1);
 const SINGLE_LIMIT: Duration = Duration::from_mins(3);
-/// In the order in which they are tried (DIS-3).
-const METHODS: [Method; 5] = [Method::Emptiness, Method::StaticDrift, Method::Drift, Method::Multi, Method::Single];
+/// In the order in which they are tried (DIS-3, V15-25).
+const METHODS: [Method; 6] =
+    [Method::Repair, Method::Emptiness, Method::StaticDrift, Method::Drift, Method::Multi, Method::Single];
 
 /// What the loop remembers from pass to pass. All of it can be lost.
 #[derive(Debug, Default)]
@@ -100,8 +105,12 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
         return starting::start(ctx, &world, command).await;
     }
     for method in METHODS {
-        let settled = mind.is_settled(method, world.stamp);
-        if settled || (method == Method::Emptiness && !world.knows_who_is_expected) {
+        let off = match method {
+            Method::Repair => ctx.repair.is_none(),
+            Method::Emptiness => !world.knows_who_is_expected,
+            _ => false,
+        };
+        if off || mind.is_settled(method, world.stamp) {
             continue;
         }
         let started = Instant::now();
@@ -127,6 +136,9 @@ async fn begin(ctx: &Arc<Context>, mind: &mut Mind, world: &World, commands: Vec
                 mind.waiting.push((Instant::now() + SECOND_LOOK, command));
                 begun = true;
             }
+            Method::Repair if command.decision == Decision::Reboot => {
+                begun |= rebooting::commit(ctx, world, &command).await;
+            }
             Method::Repair | Method::StaticDrift | Method::Drift => begun |= starting::start(ctx, world, command).await,
         }
     }
@@ -137,10 +149,10 @@ fn decide(ctx: &Context, mind: &mut Mind, world: &World, method: Method) -> Deci
     let look = world.as_look(ctx, Stage::Deciding);
     let started = Instant::now();
     match method {
-        Method::Repair => Decided::default(),
+        Method::Repair => sick(&look, &mut simulator(&look), &world.sick(ctx)),
         Method::Emptiness => empty(&look),
         Method::StaticDrift => static_drift(&look, &world.static_pools),
-        Method::Drift => drifted(&look, &mut simulator(&look)),
+        Method::Drift => drifted_but(&look, &mut simulator(&look), &ctx.memory.setbacks().resting(ctx.clock.now())),
         Method::Multi | Method::Single => {
             let to_be_had = world.without_refused(look.snapshot);
             let look = Look { snapshot: to_be_had.as_ref().unwrap_or(look.snapshot), ..look };
@@ -180,7 +192,7 @@ fn second_looks(ctx: &Context, mind: &mut Mind, world: &World) -> Option<Command
 /// What budgets allow, for every pool and reason (DIS-62).
 fn tell_budgets(ctx: &Context, look: &Look<'_>) {
     ctx.report.forget_budgets();
-    for reason in [DisruptionReason::Empty, DisruptionReason::Drifted, DisruptionReason::Underutilized] {
+    for reason in DisruptionReason::ALL {
         for (pool, allowance) in look.allowances(reason, &mut Vec::new()) {
             ctx.report.budget(&pool, &reason_label(reason), allowance.allowed, allowance.consuming);
         }

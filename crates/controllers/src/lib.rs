@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod node_termination;
 pub mod nodeclaim_disruption;
 pub mod nodeclaim_lifecycle;
+pub mod nodeclaim_reboot;
 pub mod nodepool_counter;
 pub mod nodepool_hash;
 pub mod nodepool_readiness;
@@ -101,6 +102,9 @@ async fn of_claims(ctx: &Arc<Context>) {
         }),
         queue::run(work(ctx, &queues.disruptions, "nodeclaim.disruption", Backoff::LIFECYCLE), |name| {
             nodeclaim_disruption::reconcile(ctx.clone(), name)
+        }),
+        queue::run(work(ctx, &queues.reboots, "nodeclaim.reboot", Backoff::LIFECYCLE), |name| {
+            nodeclaim_reboot::reconcile(ctx.clone(), name)
         }),
         queue::run(work(ctx, &queues.hydration, "nodeclaim.hydration", Backoff::LIFECYCLE), |name| {
             hydration::reconcile(ctx.clone(), name)

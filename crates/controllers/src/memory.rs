@@ -34,7 +34,7 @@ pub struct Memory {
     prices: Mutex<Prices>,
     /// Disruption commands under way. They are on the claims they concern too.
     commands: Mutex<Commands>,
-    /// Instance types that lately could not be had.
+    /// What lately went wrong with replacements.
     setbacks: Mutex<Setbacks>,
 }
 

@@ -10,6 +10,7 @@ mod odd;
 mod pools;
 mod provisioning;
 mod registering;
+mod repairing;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};

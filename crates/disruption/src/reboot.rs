@@ -253,6 +253,11 @@ impl Facts<'_> {
     }
 }
 
+/// The provider has said that it will not reboot the machine (V15-63).
+pub fn refused(facts: &Facts<'_>, options: &RebootOptions) -> Step {
+    facts.fail(Outcome::ProviderError, options)
+}
+
 /// The bound of the drain: `None` without end.
 fn grace(claim: &ClaimView) -> Result<Option<SignedDuration>, ()> {
     let Some(text) = claim.annotations.get(REBOOT_TERMINATION_GRACE_PERIOD) else { return Ok(None) };

@@ -141,6 +141,8 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             capacity_buffers: settings.feature_gates.capacity_buffer,
             dynamic_resources: !settings.ignore_dra_requests,
             default_spread: convert::default_spread(&settings.scheduler.default_constraints, provider.label_rules()),
+            repair: settings.feature_gates.node_repair && !settings.legacy_node_repair,
+            terminate_first_repair: settings.feature_gates.terminate_first_repair,
             disruption: Gates {
                 spot_to_spot: settings.feature_gates.spot_to_spot_consolidation,
                 terminate_first_drift: settings.feature_gates.terminate_first_drift,

@@ -11,8 +11,8 @@ use karpenter_disruption::command;
 use karpenter_disruption::methods::{Command, Method};
 use karpenter_solver::PlannedClaim;
 
-use super::record::Record;
-use super::{telling, undoing};
+use super::record::{Record, RepairRecord};
+use super::{marking, telling, undoing};
 use crate::context::Context;
 use crate::nodeclaim_lifecycle::view;
 use crate::patch::delete_if_present;
@@ -129,6 +129,8 @@ pub async fn drive(ctx: Arc<Context>, id: String) -> Result<Requeue, ReconcileEr
     }
     if ready && let_go(&ctx, &command).await {
         ctx.memory.commands().take(&id);
+        let pools = undoing::pools_of(&ctx, &command);
+        pools.iter().for_each(|pool| ctx.memory.setbacks().note_success(pool));
         return Ok(Requeue::OnChange);
     }
     // Only a command that is still waiting can be too late (X13).
@@ -164,6 +166,13 @@ async fn let_go(ctx: &Context, command: &Underway) -> bool {
     let deleting = there.map(|claim| async move {
         let seen = view(ctx, &claim);
         let pods = ctx.reschedulable_pods(&seen);
+        // Just before, when everything that takes its place is there: a deadline is only ever tightened (V15-50).
+        if let Some(bound) = command.record.repair.as_ref().and_then(RepairRecord::bound)
+            && let Err(error) = marking::tighten(ctx, &claim, bound).await
+        {
+            ctx.report.disruption_delete_failed(&seen.name, &error);
+            return false;
+        }
         match delete_if_present(&ctx.claims_api(), claim.as_ref()).await {
             // Counted once: an attempt that is repeated finds the claim on its way out (X19), and a claim that went by itself
             // is nobody's doing (DC-190).

@@ -7,14 +7,15 @@ use jiff::Timestamp;
 use karpenter_disruption::budgets::Allowance;
 use karpenter_disruption::candidates::{Facts, PoolFacts};
 use karpenter_disruption::look::Look;
-use karpenter_disruption::methods::{Command, StaticPool};
+use karpenter_disruption::methods::{Command, RepairOptions, Sick, StaticPool};
 use karpenter_model::budget::UNLIMITED;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::pdb::{self, PdbView};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::PoolView;
+use karpenter_model::repair::RepairMatch;
 use karpenter_model::resources::{NODES, Resources};
-use karpenter_model::snapshot::{PoolOffer, Snapshot};
+use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_state::{ClusterState, Intake, intake};
 
 use crate::context::Context;
@@ -36,6 +37,8 @@ pub(super) struct World {
     buffer_pods: BTreeMap<String, u32>,
     pool_costs: BTreeMap<String, f64>,
     pub(super) static_pools: BTreeMap<String, StaticPool>,
+    /// What is wrong with nodes, by name.
+    matches: BTreeMap<String, Vec<RepairMatch>>,
     now: Timestamp,
     /// Grows with every change that could change a verdict.
     pub(super) stamp: karpenter_state::World,
@@ -67,6 +70,7 @@ impl World {
             let planned = state.planned(pod);
             (!Arc::ptr_eq(&planned, pod)).then(|| (pod.id.clone(), planned))
         });
+        let matches = matches(ctx, &nodes);
         let static_pools = pools.values().map(|pool| &pool.view).filter(|pool| pool.replicas.is_some());
         let mut world = Self {
             planned: planned.collect(),
@@ -84,6 +88,7 @@ impl World {
                 nodes,
                 ..Snapshot::default()
             },
+            matches,
             then: None,
             refused: ctx.memory.setbacks().types(now),
             queued: under_way.clone(),
@@ -98,8 +103,17 @@ impl World {
         world
     }
 
-    pub(super) fn nodes(&self) -> &[karpenter_model::snapshot::ExistingNode] {
+    pub(super) fn nodes(&self) -> &[ExistingNode] {
         &self.snapshot.nodes
+    }
+
+    pub(super) fn sick(&self, ctx: &Context) -> Sick<'_> {
+        Sick {
+            matches: &self.matches,
+            static_pools: &self.static_pools,
+            terminate_first: ctx.features.terminate_first_repair,
+            options: RepairOptions::default(),
+        }
     }
 
     pub(super) fn as_look<'a>(&'a self, ctx: &'a Context, stage: Stage) -> Look<'a> {
@@ -193,6 +207,14 @@ async fn pools(ctx: &Context) -> (BTreeMap<String, PoolFacts>, Vec<PoolOffer>) {
         pools.insert(pool.name.clone(), PoolFacts { view: pool, instance_types });
     }
     (pools, offers)
+}
+
+/// What the conditions of nodes call for; nothing while repair is off.
+fn matches(ctx: &Context, nodes: &[ExistingNode]) -> BTreeMap<String, Vec<RepairMatch>> {
+    let Some(policies) = &ctx.repair else { return BTreeMap::new() };
+    let nodes = nodes.iter().filter_map(|node| node.node.as_ref());
+    let found = nodes.map(|node| (node.name.clone(), policies.matches(&node.conditions)));
+    found.filter(|(_, matches)| !matches.is_empty()).collect()
 }
 
 fn static_pool(state: &ClusterState, pool: &PoolView) -> StaticPool {

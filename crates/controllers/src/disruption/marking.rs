@@ -4,13 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Taint as NodeTaint};
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_api::conditions as condition_sets;
 use karpenter_api::conditions::Conditioned as _;
 use karpenter_api::convert;
 use karpenter_api::kinds::{ConditionStatus, NodeClaim};
+use karpenter_api::names::annotations::TERMINATION_TIMESTAMP;
 use karpenter_api::names::conditions;
+use karpenter_disruption::repair::tightened;
 use karpenter_model::taints::Taint;
 use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
@@ -83,6 +86,21 @@ pub(super) async fn release(ctx: &Context, claim: &str, node: Option<&str>) -> R
         insist(&api, claim, note, |claim| set_record(&api, claim, None)).await?;
     }
     Ok(())
+}
+
+/// The claim's node has to be empty by then, or sooner if that was said before (V15-50).
+pub(super) async fn tighten(ctx: &Context, claim: &Arc<NodeClaim>, bound: SignedDuration) -> Result<(), kube::Error> {
+    let api = ctx.claims_api();
+    let write = |claim: Arc<NodeClaim>| {
+        let api = &api;
+        async move {
+            let written = claim.annotations().get(TERMINATION_TIMESTAMP).map(String::as_str);
+            let Some(deadline) = tightened(written, bound, ctx.clock.now()) else { return Ok(None) };
+            let wanted = json!({ TERMINATION_TIMESTAMP: deadline.to_string() });
+            merge_locked(api, claim.as_ref(), json!({ "metadata": { "annotations": wanted } })).await.map(Some)
+        }
+    };
+    insist(&api, claim.clone(), |claim| ctx.note_claim(claim), write).await.map(|_| ())
 }
 
 async fn set_record(

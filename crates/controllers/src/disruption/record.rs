@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use karpenter_disruption::command::Decision;
-use karpenter_disruption::methods::Method;
+use karpenter_disruption::methods::{Method, RepairOf};
 use serde::{Deserialize, Serialize};
 
 /// On claims that go: the command as [`Record`].
@@ -26,6 +26,30 @@ pub(crate) struct Record {
     pub(crate) nodes: usize,
     /// How many claims take their place.
     pub(crate) replacements: usize,
+    /// What was wrong with the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) repair: Option<RepairRecord>,
+}
+
+/// What is done and counted when a sick node is deleted (V15-48, V15-50).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RepairRecord {
+    pub(crate) condition: String,
+    /// Pods have so many seconds to leave; `None`: as long as the claim says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bound_seconds: Option<i64>,
+}
+
+impl RepairRecord {
+    pub(crate) fn of(repair: &RepairOf) -> Self {
+        let bound_seconds = repair.bound.map(|bound| bound.as_secs());
+        Self { condition: repair.condition_type.clone(), bound_seconds }
+    }
+
+    pub(crate) fn bound(&self) -> Option<SignedDuration> {
+        self.bound_seconds.map(SignedDuration::from_secs)
+    }
 }
 
 impl Record {
@@ -100,6 +124,7 @@ mod tests {
             started: time(7),
             nodes: 2,
             replacements: 1,
+            repair: None,
         };
         let text = record.text();
         assert_eq!(

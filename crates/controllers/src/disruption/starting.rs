@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use karpenter_disruption::methods::{Command, Going, Method};
+use karpenter_disruption::methods::{Command, Going};
 use karpenter_model::resources::NODES;
 use karpenter_solver::PlannedClaim;
 use kube::ResourceExt as _;
 
 use super::driving::Underway;
 use super::looking::World;
-use super::record::{Record, identity};
+use super::record::{Record, RepairRecord, identity};
 use super::{marking, undoing};
 use crate::claim_creation::{ClaimOrder, CreationError, create_claim};
 use crate::context::Context;
@@ -26,8 +26,7 @@ pub(super) async fn start(ctx: &Arc<Context>, world: &World, command: Command) -
     }
     let record = record(ctx, &command);
     ctx.report.disruption_starting(&command, &record.id, &world.budgets(ctx, &command));
-    let is_static = command.method == Method::StaticDrift;
-    if is_static && !reserve(ctx, &command) {
+    if is_static(&command) && !reserve(ctx, &command) {
         return false;
     }
     let Some(command) = mark_all(ctx, command, &record).await else {
@@ -66,6 +65,11 @@ pub(super) async fn start(ctx: &Arc<Context>, world: &World, command: Command) -
     true
 }
 
+/// What it replaces are nodes of a static pool, which has its own count of them.
+fn is_static(command: &Command) -> bool {
+    command.replacements.iter().any(|planned| planned.pool.replicas.is_some())
+}
+
 fn record(ctx: &Context, command: &Command) -> Record {
     let started = ctx.clock.now();
     let claims: Vec<_> = command.going.iter().filter_map(|going| ctx.state().claim(&going.claim).cloned()).collect();
@@ -76,6 +80,7 @@ fn record(ctx: &Context, command: &Command) -> Record {
         started,
         nodes: command.going.len(),
         replacements: command.replacements.len(),
+        repair: command.going.iter().find_map(|going| going.repair.as_ref()).map(RepairRecord::of),
     }
 }
 
@@ -95,7 +100,7 @@ fn reserve(ctx: &Context, command: &Command) -> bool {
 
 /// The command with the nodes that could be marked; `None` when it does not start (DIS-171, DIS-172).
 async fn mark_all(ctx: &Context, command: Command, record: &Record) -> Option<Command> {
-    let is_static = command.method == Method::StaticDrift;
+    let is_static = is_static(&command);
     if is_static {
         let mut state = ctx.state();
         command.going.iter().for_each(|going| state.set_pending(&going.claim, true));
@@ -128,7 +133,7 @@ async fn mark_all(ctx: &Context, command: Command, record: &Record) -> Option<Co
 
 /// The name of the new claim.
 async fn replace(ctx: &Context, command: &Command, planned: &PlannedClaim, id: &str) -> Result<String, CreationError> {
-    let is_static = command.method == Method::StaticDrift;
+    let is_static = planned.pool.replicas.is_some();
     let order = if is_static { ClaimOrder::from_template(&planned.pool) } else { ClaimOrder::planned(planned) };
     let created = create_claim(ctx, &order.replacing(id)).await;
     if is_static {

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use karpenter_disruption::balanced;
 use karpenter_disruption::methods::validation::Checked;
-use karpenter_disruption::methods::{Command, Method};
+use karpenter_disruption::methods::{Command, Going, Method, RepairOf};
 use karpenter_disruption::report::{Note, Subject as Names};
 use karpenter_model::budget::DisruptionReason;
 use karpenter_model::claim::ClaimView;
@@ -137,9 +137,24 @@ pub(super) fn terminating(ctx: &Context, claim: &ClaimView, command: &Underway, 
         policy.map_or("", |pool| policy_label(pool.consolidation_policy)),
         pods,
     );
+    if let Some(repair) = &command.record.repair {
+        ctx.report.repaired(claim, &repair.condition, image(ctx, &claim.name).as_deref(), repair.bound());
+    }
     let node = command.going.get(&claim.name).cloned();
     let names = Names { node, claim: Some(claim.name.clone()) };
     publish(ctx, &names, |object| catalogue::disruption_terminating(object, method.reason().as_str()));
+}
+
+fn image(ctx: &Context, claim: &str) -> Option<String> {
+    ctx.claims.get(claim).and_then(|claim| claim.status.as_ref()?.image_id.clone())
+}
+
+/// A reboot was asked for: counted like a deletion, at once (V15-48).
+pub(super) fn rebooting(ctx: &Context, going: &Going, repair: &RepairOf) {
+    let Some(claim) = ctx.state().claim(&going.claim).cloned() else { return };
+    let reason = reason_label(DisruptionReason::Unhealthy);
+    ctx.report.disruption_terminating(&claim, &reason, "", going.pods);
+    ctx.report.repaired(&claim, &repair.condition_type, image(ctx, &going.claim).as_deref(), repair.bound);
 }
 
 /// In snake case (DIS-187).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use karpenter_api::kinds::NodeClaim;
 use karpenter_disruption::command::Decision;
-use karpenter_disruption::methods::Going;
+use karpenter_disruption::methods::{Going, Method};
 use karpenter_model::snapshot::ExistingNode;
 use karpenter_model::taints::Taint;
 use kube::ResourceExt as _;
@@ -110,9 +110,19 @@ async fn release(ctx: &Context, claim: &str, node: Option<&str>) -> bool {
     }
 }
 
+/// Pools that nodes of the command are of.
+pub(super) fn pools_of(ctx: &Context, command: &Underway) -> BTreeSet<String> {
+    let state = ctx.state();
+    command.going.keys().filter_map(|name| state.claim(name)?.pool.clone()).collect()
+}
+
 pub(super) async fn give_up(ctx: &Context, id: &str) {
     let Some(command) = ctx.memory.commands().take(id) else { return };
     ctx.report.disruption_failed(&command);
+    if matches!(command.method(), Method::Drift | Method::StaticDrift) {
+        let now = ctx.clock.now();
+        pools_of(ctx, &command).iter().for_each(|pool| ctx.memory.setbacks().note_failure(pool, now));
+    }
     take_back(ctx, &command).await;
 }
 

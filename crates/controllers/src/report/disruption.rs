@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use karpenter_disruption::methods::validation::Checked;
 use karpenter_disruption::methods::{Command, Decided, Method};
+use karpenter_disruption::reboot::Outcome;
+use karpenter_disruption::repair;
+use karpenter_model::annotations::REBOOT_ISSUED_AT;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::labels;
 use tracing::{debug, error, info, warn};
@@ -16,6 +20,18 @@ use crate::events::{Subject, catalogue};
 
 fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// `BadNode` becomes `bad_node` (LC-90).
+fn snake_case(text: &str) -> String {
+    let mut snake = String::with_capacity(text.len() + 4);
+    for (at, letter) in text.char_indices() {
+        if letter.is_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
 }
 
 impl Report {
@@ -113,6 +129,56 @@ impl Report {
         let pools: BTreeSet<&str> = command.going.iter().map(|going| going.pool.as_str()).collect();
         for pool in pools {
             metrics.disruption_decisions_by_nodepool.increment([pool, decision, &reason, kind]);
+            if let Some(why) = command.terminate_first {
+                metrics.disruption_terminate_first_decisions.increment([pool, &reason, why.as_str()]);
+            }
+        }
+    }
+
+    /// A sick node goes, or restarts; counted by what was wrong with it (V15-48).
+    pub(crate) fn repaired(
+        &self,
+        claim: &ClaimView,
+        condition: &str,
+        image: Option<&str>,
+        bound: Option<SignedDuration>,
+    ) {
+        let label = |key: &str| claim.labels.get(key).map_or("", String::as_str);
+        let own = || termination_mode(claim.termination_grace_period);
+        let mode = bound.map_or_else(own, |bound| repair::termination_mode(Some(bound)));
+        let condition = snake_case(condition);
+        let labels = [
+            condition.as_str(),
+            label(labels::NODEPOOL),
+            label(labels::CAPACITY_TYPE),
+            image.unwrap_or_default(),
+            mode,
+        ];
+        self.metrics.all.nodeclaims_unhealthy_disrupted.increment(labels);
+    }
+
+    /// A new boot was seen (V15-65).
+    pub(crate) fn reboot_observed(&self, claim: &ClaimView) {
+        info!(nodeclaim = claim.name, "node has rebooted, waiting until it is ready");
+        let since = claim.reboot.as_ref().map_or(claim.created_at, |reboot| reboot.since);
+        self.events.publish(catalogue::reboot_observed(&Subject::claim(&claim.name, &claim.uid), since));
+    }
+
+    /// V15-18, V15-66, V15-68.
+    pub(crate) fn reboot_ended(&self, claim: &ClaimView, outcome: Outcome, now: Timestamp) {
+        let since = claim.reboot.as_ref().map_or(claim.created_at, |reboot| reboot.since);
+        let result = outcome.as_str();
+        info!(nodeclaim = claim.name, result, "reboot ended");
+        let seconds = |from: Timestamp| now.duration_since(from).as_secs_f64().max(0.0);
+        self.metrics.all.nodes_reboots.increment([result]);
+        self.metrics.all.nodes_reboot_duration.observe([result], seconds(since));
+        if outcome == Outcome::Succeeded {
+            let issued = claim.annotations.get(REBOOT_ISSUED_AT).and_then(|text| text.parse().ok());
+            self.metrics.all.nodes_reboot_recovery_duration.observe([], seconds(issued.unwrap_or(since)));
+        } else {
+            let message = format!("Reboot did not succeed: {result}");
+            let subject = Subject::claim(&claim.name, &claim.uid);
+            self.events.publish(catalogue::reboot_failed(&subject, since, &message));
         }
     }
 

@@ -21,7 +21,7 @@ use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pool::PoolView;
 use karpenter_platform::{
     CallError, Clock, CloudProvider, CreateError, Instance, InstanceError, InstanceTypesError, NodeClassKind,
-    RegistrationHook, TokioClock,
+    RebootError, RegistrationHook, RepairPolicy, TokioClock,
 };
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
@@ -38,6 +38,7 @@ pub(super) struct Shop {
     classes: Vec<NodeClassKind>,
     rules: LabelRules,
     hooks: Vec<Arc<dyn RegistrationHook>>,
+    policies: Vec<RepairPolicy>,
     book: Mutex<Book>,
 }
 
@@ -54,6 +55,10 @@ pub(super) struct Book {
     pub(super) launched: BTreeMap<String, String>,
     pub(super) created: usize,
     pub(super) deleted: Vec<String>,
+    /// Answers to the next reboots.
+    pub(super) reboot_answers: VecDeque<Result<(), RebootError>>,
+    /// Operation ids.
+    pub(super) reboots: Vec<String>,
     /// Pools whose types cannot be listed.
     pub(super) unlisted: BTreeSet<String>,
 }
@@ -162,12 +167,23 @@ impl CloudProvider for Shop {
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &self.hooks
     }
+
+    fn repair_policies(&self) -> Vec<RepairPolicy> {
+        self.policies.clone()
+    }
+
+    async fn reboot(&self, _: &ClaimView, operation_id: &str) -> Result<(), RebootError> {
+        let mut book = self.book();
+        book.reboots.push(operation_id.to_owned());
+        book.reboot_answers.pop_front().unwrap_or(Ok(()))
+    }
 }
 
 /// What is not said is as usual.
 #[derive(Debug, Default)]
 pub(super) struct Setup {
     pub(super) hooks: Vec<Arc<dyn RegistrationHook>>,
+    pub(super) policies: Vec<RepairPolicy>,
     pub(super) features: Features,
 }
 
@@ -210,6 +226,7 @@ impl Desk {
             classes: vec![NodeClassKind { group, version, kind, plural }],
             rules: LabelPolicy::kwok([]).rules().clone(),
             hooks: setup.hooks,
+            policies: setup.policies,
             book: Mutex::new(book),
         });
         let ctx = context(&client, &shop, &clock, setup.features.clone());

@@ -12,11 +12,11 @@ use super::desk::{Desk, merge, says};
 use super::*;
 use crate::disruption::record::{COMMAND, REPLACES};
 
-const SMALL: &str = "c-1x-amd64-linux";
+pub(super) const SMALL: &str = "c-1x-amd64-linux";
 const LARGE: &str = "c-16x-amd64-linux";
 
 /// A ready pool whose nodes may go as soon as they are quiet. Only on-demand: else everything would become spot.
-async fn add_pool(desk: &Desk, name: &str, disruption: Value) {
+pub(super) async fn add_pool(desk: &Desk, name: &str, disruption: Value) {
     let mut all = json!({ "consolidateAfter": "0s", "budgets": [{ "nodes": "100%" }] });
     merge(&mut all, disruption);
     let template = json!({ "spec": { "requirements": [on_demand()] } });
@@ -28,7 +28,7 @@ fn on_demand() -> Value {
 }
 
 /// A node in use, of a type in zone a.
-async fn add_node(desk: &Desk, name: &str, instance_type: &str, more: Value) {
+pub(super) async fn add_node(desk: &Desk, name: &str, instance_type: &str, more: Value) {
     let cpu = instance_type.split(['-', 'x']).nth(1).unwrap_or("1");
     let labels = json!({
         "karpenter.sh/nodepool": "blue", "node.kubernetes.io/instance-type": instance_type,
@@ -45,13 +45,13 @@ async fn add_node(desk: &Desk, name: &str, instance_type: &str, more: Value) {
     desk.set_status::<Node>(name, json!({ "capacity": amounts, "allocatable": amounts })).await;
 }
 
-fn on(node: &str, cpu: &str) -> Value {
+pub(super) fn on(node: &str, cpu: &str) -> Value {
     let container = json!({ "name": "main", "image": "none", "resources": { "requests": { "cpu": cpu } } });
     json!({ "spec": { "nodeName": node, "containers": [container] } })
 }
 
 /// The machine of a claim becomes a node that is ready.
-async fn join(desk: &Desk, claim: &NodeClaim) {
+pub(super) async fn join(desk: &Desk, claim: &NodeClaim) {
     let status = claim.status.clone().unwrap_or_default();
     let taint = json!({ "key": "karpenter.sh/unregistered", "effect": "NoExecute" });
     let name = claim.name_any();
@@ -69,16 +69,16 @@ async fn join(desk: &Desk, claim: &NodeClaim) {
     desk.change::<Node>(&name, json!({ "spec": { "taints": null } })).await;
 }
 
-async fn assert_ready(desk: &Desk, claim: &NodeClaim) {
+pub(super) async fn assert_ready(desk: &Desk, claim: &NodeClaim) {
     let claim = desk.claim(&claim.name_any()).await;
     assert_eq!(says(claim.conditions(), "Initialized").0, "True", "{:#?}", claim.status);
 }
 
-async fn replacements(desk: &Desk) -> Vec<NodeClaim> {
+pub(super) async fn replacements(desk: &Desk) -> Vec<NodeClaim> {
     desk.all::<NodeClaim>().await.into_iter().filter(|claim| claim.annotations().contains_key(REPLACES)).collect()
 }
 
-fn is_going(claim: Option<&NodeClaim>) -> bool {
+pub(super) fn is_going(claim: Option<&NodeClaim>) -> bool {
     claim.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
 }
 
@@ -87,7 +87,7 @@ async fn going(desk: &Desk) -> BTreeMap<String, bool> {
     claims.iter().map(|claim| (claim.name_any(), is_going(Some(claim)))).collect()
 }
 
-async fn is_tainted(desk: &Desk, node: &str) -> bool {
+pub(super) async fn is_tainted(desk: &Desk, node: &str) -> bool {
     let spec = desk.get::<Node>(node).await.unwrap().spec.unwrap_or_default();
     spec.taints.unwrap_or_default().iter().any(|taint| taint.key == "karpenter.sh/disrupted")
 }

@@ -1,0 +1,132 @@
+//! Nodes that are sick.
+
+use std::time::Duration;
+
+use karpenter_api::conditions::Conditioned as _;
+use karpenter_model::claim::Status;
+use karpenter_platform::{RebootError, RepairAction, RepairPolicy};
+use serde_json::{Value, json};
+
+use super::desk::{Desk, Setup, says};
+use super::disrupting::{SMALL, add_node, add_pool, is_going, join, on, replacements};
+use super::*;
+
+/// A sick kernel is rebooted after a minute, everything else replaced after ten.
+fn policies() -> Vec<RepairPolicy> {
+    let fallback = RepairPolicy {
+        condition_type: "Ready".to_owned(),
+        condition_status: Status::False,
+        reason_expression: String::new(),
+        toleration: Duration::from_mins(10),
+        termination_grace_period: None,
+        priority: 0,
+        action: RepairAction::ReplaceNode,
+    };
+    let kernel = RepairPolicy {
+        condition_type: "KernelReady".to_owned(),
+        reason_expression: ".*".to_owned(),
+        toleration: Duration::from_mins(1),
+        termination_grace_period: Some(Duration::ZERO),
+        action: RepairAction::RebootNode,
+        ..fallback.clone()
+    };
+    vec![fallback, kernel]
+}
+
+/// Ten nodes, of which `a` runs a pod.
+async fn ward() -> Desk {
+    let features = crate::Features { repair: true, ..crate::Features::default() };
+    let desk = Desk::with(Setup { features, policies: policies(), ..Setup::default() }).await;
+    add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
+    for name in ["a", "b", "c", "d", "e"] {
+        add_node(&desk, name, SMALL, json!({})).await;
+        desk.add_pod(&format!("on-{name}"), on(name, "900m")).await;
+    }
+    desk
+}
+
+async fn set_conditions(desk: &Desk, node: &str, ready: &str, kernel: &str, boot: &str) {
+    let condition = |type_: &str, status: &str| -> Value {
+        json!({ "type": type_, "status": status, "reason": "r", "message": "m", "lastTransitionTime": desk.now() })
+    };
+    let conditions = [condition("Ready", ready), condition("KernelReady", kernel)];
+    desk.set_status::<Node>(node, json!({ "conditions": conditions, "nodeInfo": { "bootID": boot } })).await;
+}
+
+/// V15-25, V15-32, V15-47, V15-48: a node that has been sick for as long as its policy tolerates is replaced first and then
+/// deleted.
+#[tokio::test(start_paused = true)]
+async fn a_sick_node_is_replaced() {
+    let mut desk = ward().await;
+    set_conditions(&desk, "a", "False", "True", "1").await;
+    desk.work(9 * 60).await;
+    assert!(replacements(&desk).await.is_empty(), "V15-32");
+    desk.wait(2 * 60).await;
+    let new = replacements(&desk).await;
+    assert_eq!(new.len(), 1, "V15-47");
+    assert_eq!(says(desk.claim("a").await.conditions(), "DisruptionReason"), ("True", "Unhealthy"), "V15-8");
+    join(&desk, &new[0]).await;
+    desk.wait(30).await;
+    assert!(is_going(desk.get("a").await.as_ref()));
+    let counted = &desk.ctx.report.metrics.all.nodeclaims_unhealthy_disrupted;
+    assert_eq!(counted.value(["ready", "blue", "on-demand", "", "graceful"]), Some(1.0), "V15-48");
+    let decided = &desk.ctx.report.metrics.all.disruption_decisions;
+    assert_eq!(decided.value(["replace", "unhealthy", ""]), Some(1.0), "V15-17");
+}
+
+/// V15-23, V15-41: when more than a fifth of a pool is sick, something else is wrong.
+#[tokio::test(start_paused = true)]
+async fn many_sick_nodes_are_left_alone() {
+    let mut desk = ward().await;
+    for name in ["a", "b"] {
+        set_conditions(&desk, name, "False", "True", "1").await;
+    }
+    desk.work(12 * 60).await;
+    assert!(replacements(&desk).await.is_empty());
+    let said = desk.all_events().await;
+    for (kind, name) in [("Node", "a"), ("NodeClaim", "a"), ("NodePool", "blue")] {
+        assert!(said.iter().any(|(k, n, reason, _)| k == kind && n == name && reason == "NodeRepairBlocked"), "{kind}");
+    }
+}
+
+/// V15-53, V15-60, V15-64 … V15-66: fenced, asked for once, seen to come back, and in use again.
+#[tokio::test(start_paused = true)]
+async fn a_sick_kernel_is_rebooted() {
+    let mut desk = ward().await;
+    set_conditions(&desk, "a", "True", "False", "1").await;
+    desk.work(90).await;
+    let claim = desk.claim("a").await;
+    assert_eq!(says(claim.conditions(), "Rebooting"), ("True", "RebootIssued"));
+    assert_eq!(says(claim.conditions(), "Initialized"), ("Unknown", "Rebooting"), "V15-64");
+    assert_eq!(desk.shop.book().reboots.len(), 1);
+    let is_fenced = |node: Node| {
+        let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
+        taints.iter().any(|taint| taint.key == "karpenter.sh/rebooting")
+    };
+    let node: Node = desk.get("a").await.unwrap();
+    assert!(!node.labels().contains_key("karpenter.sh/initialized"));
+    assert!(is_fenced(node));
+    set_conditions(&desk, "a", "True", "True", "2").await;
+    desk.wait(30).await;
+    let claim = desk.claim("a").await;
+    assert_eq!(says(claim.conditions(), "Rebooting"), ("False", "RebootSucceeded"));
+    assert_eq!(says(claim.conditions(), "Initialized").0, "True", "V15-66");
+    assert!(!is_fenced(desk.get("a").await.unwrap()));
+    assert_eq!(desk.shop.book().reboots.len(), 1, "V15-62");
+    assert_eq!(says(claim.conditions(), "DisruptionReason"), ("", ""), "V15-55");
+    let ended = &desk.ctx.report.metrics.all.nodes_reboots;
+    assert_eq!(ended.value(["succeeded"]), Some(1.0), "V15-18");
+}
+
+/// V15-63, Z20: what the provider refuses goes back to repair, which replaces the node.
+#[tokio::test(start_paused = true)]
+async fn a_refused_reboot_ends_in_a_replacement() {
+    let mut desk = ward().await;
+    desk.shop.book().reboot_answers.push_back(Err(RebootError::NotImplemented));
+    set_conditions(&desk, "a", "True", "False", "1").await;
+    desk.work(150).await;
+    assert_eq!(desk.ctx.report.metrics.all.nodes_reboots.value(["provider_error"]), Some(1.0));
+    assert!(desk.all_events().await.iter().any(|(_, _, reason, _)| reason == "RebootFailed"), "V15-22");
+    assert_eq!(replacements(&desk).await.len(), 1);
+    assert!(!is_going(desk.get("a").await.as_ref()), "replacement first");
+}
