@@ -14,7 +14,7 @@ use karpenter_model::claim::ClaimView;
 use karpenter_model::duration::GoDuration;
 use karpenter_model::node::NodeView;
 use karpenter_model::volumes::UnsupportedVolumes;
-use karpenter_platform::{Clock, CloudProvider, Measured, RepairPolicies};
+use karpenter_platform::{Clock, CloudProvider, LegacyPolicies, Measured, RepairPolicies};
 use karpenter_solver::Options as PlanningOptions;
 use karpenter_state::{Change, ClusterState, DefaultConstraints};
 use kube::core::DynamicObject;
@@ -56,6 +56,8 @@ pub struct Features {
     pub disruption: Gates,
     /// Gate `NodeRepair`, without the legacy controller.
     pub repair: bool,
+    /// The same gate, with the legacy controller.
+    pub legacy_repair: bool,
     /// Gate `TerminateFirstRepair`.
     pub terminate_first_repair: bool,
     /// What the provider cannot attach.
@@ -90,6 +92,8 @@ pub struct Queues {
     /// Claims that may not exist, by name.
     pub ghosts: Queue,
     pub nodes: Queue,
+    /// Nodes that may be sick, for the legacy controller.
+    pub sick: Queue,
     /// Pods that are asked to leave.
     pub evictions: Queue,
     /// Nodes to whose pods something happened.
@@ -152,6 +156,8 @@ pub struct Context {
     pub buffers: Buffers,
     /// What sick nodes are judged by; `None` while repair is off.
     pub repair: Option<RepairPolicies>,
+    /// The same for the legacy controller.
+    pub legacy_repair: Option<LegacyPolicies>,
     state: Mutex<ClusterState>,
 }
 
@@ -171,6 +177,8 @@ impl Context {
         let measured: Arc<dyn CloudProvider> = Arc::new(Measured::new(provider, report.calls()));
         // Whoever starts the process has refused policies that make no sense (V15-16).
         let repair = features.repair.then(|| RepairPolicies::compile(&provider.repair_policies()).ok()).flatten();
+        let policies = provider.repair_policies();
+        let legacy_repair = features.legacy_repair.then(|| LegacyPolicies::compile(&policies).ok()).flatten();
         let overlays = features.node_overlays.then(|| Laying::over(measured.clone()));
         let provider = overlays.as_ref().map_or(measured, Laying::provider);
         let state = ClusterState::default()
@@ -198,6 +206,7 @@ impl Context {
             overlays,
             buffers: Buffers::default(),
             repair,
+            legacy_repair,
         }
     }
 

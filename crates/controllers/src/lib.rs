@@ -21,6 +21,7 @@ pub mod hydration;
 pub mod leader;
 pub mod memory;
 pub mod metrics;
+pub mod node_health;
 pub mod node_termination;
 pub mod nodeclaim_disruption;
 pub mod nodeclaim_lifecycle;
@@ -127,6 +128,9 @@ async fn of_commands(ctx: &Arc<Context>) {
 async fn of_nodes(ctx: &Arc<Context>) {
     let queues = &ctx.queues;
     tokio::join!(
+        queue::run(work(ctx, &queues.sick, "node.health", Backoff::LIFECYCLE), |name| {
+            node_health::reconcile(ctx.clone(), name)
+        }),
         queue::run(work(ctx, &queues.nodes, "node.termination", Backoff::TERMINATION), |name| {
             node_termination::reconcile(ctx.clone(), name)
         }),

@@ -14,7 +14,7 @@ use karpenter_controllers::{
 };
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
-use karpenter_platform::{Clock, CloudProvider as _, SystemClock};
+use karpenter_platform::{Clock, CloudProvider as _, LegacyPolicies, SystemClock};
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -122,6 +122,11 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
         CloudProvider::Aws => bail!("this build has no AWS provider yet; set CLOUD_PROVIDER=kwok"),
     };
     start::check_repair(settings, &provider.repair_policies())?;
+    if settings.legacy_node_repair {
+        // V15-51: said at the start, not when a node is sick.
+        LegacyPolicies::compile(&provider.repair_policies())
+            .context("an expression of the provider's repair policies makes no sense")?;
+    }
     let options = Options {
         policy: provider.label_policy(),
         batching: Batching {
@@ -142,6 +147,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             dynamic_resources: !settings.ignore_dra_requests,
             default_spread: convert::default_spread(&settings.scheduler.default_constraints, provider.label_rules()),
             repair: settings.feature_gates.node_repair && !settings.legacy_node_repair,
+            legacy_repair: settings.feature_gates.node_repair && settings.legacy_node_repair,
             terminate_first_repair: settings.feature_gates.terminate_first_repair,
             disruption: Gates {
                 spot_to_spot: settings.feature_gates.spot_to_spot_consolidation,

@@ -8,6 +8,7 @@ mod clock;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 mod hooks;
+mod legacy_repair;
 mod measured;
 mod overlaid;
 mod provider;
@@ -15,6 +16,7 @@ mod repair;
 
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use hooks::{HookOutcome, HookState, RegistrationHook, check_hooks};
+pub use legacy_repair::{LegacyPolicies, too_many};
 pub use measured::{Call, CallObserver, Measured, Method, calling_as};
 pub use overlaid::{Overlaid, Overlays};
 pub use provider::{

@@ -130,3 +130,48 @@ async fn a_refused_reboot_ends_in_a_replacement() {
     assert_eq!(replacements(&desk).await.len(), 1);
     assert!(!is_going(desk.get("a").await.as_ref()), "replacement first");
 }
+
+/// LIF-84 … LIF-89, LC-84, LC-86, LC-87, LC-90, V15-51: with the legacy flag sick nodes are deleted at once, whatever budgets and
+/// annotations say, with a deadline that is over.
+#[tokio::test(start_paused = true)]
+async fn the_legacy_controller_deletes_sick_nodes() {
+    let features = crate::Features { legacy_repair: true, ..crate::Features::default() };
+    let mut desk = Desk::with(Setup { features, policies: policies(), ..Setup::default() }).await;
+    add_pool(&desk, "blue", json!({ "consolidateAfter": "Never", "budgets": [{ "nodes": "0" }] })).await;
+    for name in ["a", "b", "c"] {
+        add_node(&desk, name, SMALL, json!({})).await;
+    }
+    let kept = json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": "true" } } });
+    desk.change::<Node>("a", kept).await;
+    desk.add_pod("web", on("a", "100m")).await;
+    set_conditions(&desk, "a", "False", "True", "1").await;
+    desk.work(9 * 60).await;
+    assert!(!is_going(desk.get("a").await.as_ref()), "LC-84");
+    desk.wait(2 * 60).await;
+    let claim = desk.get::<NodeClaim>("a").await;
+    assert!(is_going(claim.as_ref()), "LC-87");
+    let deadline = claim.map(|claim| claim.annotations()["karpenter.sh/nodeclaim-termination-timestamp"].clone());
+    assert!(deadline.is_none_or(|text| text.parse::<jiff::Timestamp>().unwrap() <= desk.now()), "LC-86");
+    let counted = &desk.ctx.report.metrics.all.nodeclaims_unhealthy_disrupted;
+    assert_eq!(counted.value(["ready", "blue", "on-demand", "", "graceful"]), Some(1.0), "LC-90");
+}
+
+/// LIF-87, LC-88: two of three are too many; said on the Node, once for each object concerned.
+#[tokio::test(start_paused = true)]
+async fn the_legacy_controller_leaves_sick_pools_alone() {
+    let features = crate::Features { legacy_repair: true, ..crate::Features::default() };
+    let mut desk = Desk::with(Setup { features, policies: policies(), ..Setup::default() }).await;
+    add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
+    for name in ["a", "b", "c"] {
+        add_node(&desk, name, SMALL, json!({})).await;
+    }
+    for name in ["a", "b"] {
+        set_conditions(&desk, name, "False", "True", "1").await;
+    }
+    desk.work(11 * 60).await;
+    assert!(!is_going(desk.get("a").await.as_ref()));
+    let said = desk.all_events().await;
+    assert!(
+        said.iter().any(|(kind, name, reason, _)| (kind == "Node" && name == "a") && reason == "NodeRepairBlocked")
+    );
+}

@@ -33,6 +33,9 @@ impl Follower for Nodes<'_> {
         if node.metadata.deletion_timestamp.is_some() {
             self.0.queues.nodes.add(node.name_any());
         }
+        if self.0.legacy_repair.is_some() {
+            self.0.queues.sick.add(node.name_any());
+        }
         let disrupted = Taint::disrupted();
         if convert::node(&node).view.taints.iter().any(|taint| taint.is_same(&disrupted)) {
             // Its pods will need another place (SCH-1).
