@@ -176,8 +176,8 @@ impl Context {
         let report = Report::new(provider.as_ref(), clock.clone(), observability);
         let measured: Arc<dyn CloudProvider> = Arc::new(Measured::new(provider, report.calls()));
         // Whoever starts the process has refused policies that make no sense (V15-16).
-        let repair = features.repair.then(|| RepairPolicies::compile(&provider.repair_policies()).ok()).flatten();
-        let policies = provider.repair_policies();
+        let policies = measured.repair_policies();
+        let repair = features.repair.then(|| RepairPolicies::compile(&policies).ok()).flatten();
         let legacy_repair = features.legacy_repair.then(|| LegacyPolicies::compile(&policies).ok()).flatten();
         let overlays = features.node_overlays.then(|| Laying::over(measured.clone()));
         let provider = overlays.as_ref().map_or(measured, Laying::provider);
