@@ -2,6 +2,7 @@
 
 mod claims;
 mod collecting;
+mod commands;
 mod desk;
 mod disrupting;
 mod ending;

@@ -129,8 +129,9 @@ pub async fn drive(ctx: Arc<Context>, id: String) -> Result<Requeue, ReconcileEr
     }
     if ready && let_go(&ctx, &command).await {
         ctx.memory.commands().take(&id);
-        let pools = undoing::pools_of(&ctx, &command);
-        pools.iter().for_each(|pool| ctx.memory.setbacks().note_success(pool));
+        for pool in undoing::pools_of(&ctx, &command) {
+            ctx.memory.setbacks().note_success(&pool);
+        }
         return Ok(Requeue::OnChange);
     }
     // Only a command that is still waiting can be too late (X13).

@@ -121,7 +121,9 @@ pub(super) async fn give_up(ctx: &Context, id: &str) {
     ctx.report.disruption_failed(&command);
     if matches!(command.method(), Method::Drift | Method::StaticDrift) {
         let now = ctx.clock.now();
-        pools_of(ctx, &command).iter().for_each(|pool| ctx.memory.setbacks().note_failure(pool, now));
+        for pool in pools_of(ctx, &command) {
+            ctx.memory.setbacks().note_failure(&pool, now);
+        }
     }
     take_back(ctx, &command).await;
 }

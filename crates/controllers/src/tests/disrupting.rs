@@ -13,7 +13,7 @@ use super::*;
 use crate::disruption::record::{COMMAND, REPLACES};
 
 pub(super) const SMALL: &str = "c-1x-amd64-linux";
-const LARGE: &str = "c-16x-amd64-linux";
+pub(super) const LARGE: &str = "c-16x-amd64-linux";
 
 /// A ready pool whose nodes may go as soon as they are quiet. Only on-demand: else everything would become spot.
 pub(super) async fn add_pool(desk: &Desk, name: &str, disruption: Value) {
