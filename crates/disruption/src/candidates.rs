@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use karpenter_model::annotations::DO_NOT_DISRUPT;
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels;
-use karpenter_model::pdb::{Held, PdbView, held_by};
+use karpenter_model::pdb::{Held, PdbIndex, PdbView, held_by};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::PoolView;
 use karpenter_model::snapshot::ExistingNode;
@@ -148,6 +148,16 @@ impl fmt::Display for Blocked {
 
 /// The first check that fails keeps the node (V15-35, V15-36).
 pub fn candidate<'a>(node: &'a ExistingNode, facts: &Facts<'a>, class: Class) -> Result<Candidate<'a>, Blocked> {
+    candidate_with(node, facts, class, &PdbIndex::new(facts.budgets))
+}
+
+/// The same, where many nodes are looked at.
+pub(crate) fn candidate_with<'a>(
+    node: &'a ExistingNode,
+    facts: &Facts<'a>,
+    class: Class,
+    budgets: &PdbIndex<'_>,
+) -> Result<Candidate<'a>, Blocked> {
     let name = node.claim.as_ref().map(|claim| claim.name.as_str());
     if name.is_some_and(|name| facts.queued.contains(name)) {
         return Err(Blocked::Queued);
@@ -167,7 +177,7 @@ pub fn candidate<'a>(node: &'a ExistingNode, facts: &Facts<'a>, class: Class) ->
         Class::Eventual => node.claim.as_ref().is_some_and(|claim| claim.termination_grace_period.is_some()),
         Class::Repair => true,
     };
-    let has_blockers = match pod_check(node, facts) {
+    let has_blockers = match pod_check(node, facts, budgets) {
         Err(why) if why.is_by_pods() && may_force => true,
         other => {
             other?;
@@ -211,12 +221,12 @@ fn node_check(node: &ExistingNode, facts: &Facts<'_>) -> Result<(), Blocked> {
 }
 
 /// DIS-19, DIS-20: pods by name, protected ones before those that budgets hold.
-fn pod_check(node: &ExistingNode, facts: &Facts<'_>) -> Result<(), Blocked> {
+fn pod_check(node: &ExistingNode, facts: &Facts<'_>, budgets: &PdbIndex<'_>) -> Result<(), Blocked> {
     if let Some(pod) = node.pods.iter().find(|pod| !pod.is_disruptable(facts.now)) {
         return Err(Blocked::ProtectedPod(pod.id.clone()));
     }
     for pod in &node.pods {
-        match held_by(pod, facts.budgets, facts.now) {
+        match held_by(pod, budgets.near(pod), facts.now) {
             None => {}
             Some(Held::By(budget)) => return Err(Blocked::Budget { pod: pod.id.clone(), budget }),
             Some(Held::ByMany(budgets)) => return Err(Blocked::ManyBudgets { pod: pod.id.clone(), budgets }),

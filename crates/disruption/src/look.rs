@@ -7,6 +7,7 @@ use karpenter_model::budget::DisruptionReason;
 use karpenter_model::claim::ConditionView;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
+use karpenter_model::pdb::PdbIndex;
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::ConsolidationPolicy;
 use karpenter_model::snapshot::Snapshot;
@@ -14,7 +15,7 @@ use karpenter_solver::Options;
 
 use crate::balanced::{Source, Totals};
 use crate::budgets::{self, Allowance, Counted};
-use crate::candidates::{Candidate, Class, Facts, candidate};
+use crate::candidates::{Candidate, Class, Facts, candidate_with};
 use crate::cost;
 use crate::report::Note;
 
@@ -46,8 +47,9 @@ impl<'a> Look<'a> {
     /// Nodes that may go, by name; what keeps the others is noted.
     pub fn candidates(&self, class: Class, notes: &mut Vec<Note>) -> Vec<Candidate<'a>> {
         let mut found = Vec::new();
+        let budgets = PdbIndex::new(self.facts.budgets);
         for node in &self.snapshot.nodes {
-            match candidate(node, &self.facts, class) {
+            match candidate_with(node, &self.facts, class, &budgets) {
                 Ok(candidate) => found.push(candidate),
                 Err(why) if why.is_silent() => {}
                 Err(why) => notes.push(Note::blocked(node, why.to_string())),

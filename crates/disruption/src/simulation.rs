@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pdb;
+use karpenter_model::pdb::{self, PdbIndex};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
-use karpenter_solver::{Options, Placement, Plan, PlannedClaim, Reserved, Solver};
+use karpenter_solver::{Asking, NodeId, Options, Placement, Plan, PlannedClaim, Planner, Reserved, Solver, WhatIf};
 
 use crate::candidates::{Candidate, Facts};
 use crate::consolidatable::window_end;
@@ -70,13 +70,27 @@ impl Simulated {
 pub struct Simulator<'a> {
     /// Pods that wait, and pods of nodes that are going, are in it as pending.
     snapshot: &'a Snapshot,
+    rules: LabelRules,
     solver: Solver,
+    known: Known,
     options: Options,
     /// Pods that bring their place along in a pass: with default spread constraints, where these differ from what is written.
     planned: &'a BTreeMap<PodId, Arc<PodView>>,
     unsettled: BTreeSet<String>,
-    budgets: &'a [Arc<pdb::PdbView>],
+    /// Nodes that are not initialized, with their claims.
+    starting: BTreeMap<&'a str, &'a str>,
+    budgets: PdbIndex<'a>,
     now: Timestamp,
+}
+
+/// The snapshot, compiled for questions.
+#[derive(Debug)]
+enum Known {
+    /// Nobody has asked yet.
+    NotYet,
+    Compiled(Box<WhatIf>),
+    /// Each question takes a pass of its own.
+    Never,
 }
 
 impl<'a> Simulator<'a> {
@@ -88,13 +102,18 @@ impl<'a> Simulator<'a> {
         options: Options,
     ) -> Self {
         let unsettled = snapshot.nodes.iter().filter(|node| is_unsettled(node, facts));
+        let starting = snapshot.nodes.iter().filter(|node| !node.is_initialized());
+        let claim = |node: &'a ExistingNode| node.claim.as_ref().map_or("", |claim| claim.name.as_str());
         Self {
             snapshot,
+            rules: rules.clone(),
             solver: Solver::new(rules),
+            known: Known::NotYet,
             options,
             planned,
             unsettled: unsettled.map(|node| node.name().to_owned()).collect(),
-            budgets: facts.budgets,
+            starting: starting.map(|node| (node.name(), claim(node))).collect(),
+            budgets: PdbIndex::new(facts.budgets),
             now: facts.now,
         }
     }
@@ -105,6 +124,58 @@ impl<'a> Simulator<'a> {
 
     /// The cluster without the candidates.
     pub fn without(&mut self, candidates: &[&Candidate<'_>], question: Question<'_>) -> Simulated {
+        self.without_compiled(candidates, question).unwrap_or_else(|| self.without_from_scratch(candidates, question))
+    }
+
+    /// Asked of the compiled snapshot; `None` where that does not say.
+    fn without_compiled(&mut self, candidates: &[&Candidate<'_>], question: Question<'_>) -> Option<Simulated> {
+        if question.everybody || question.giving_back.is_some() {
+            return None;
+        }
+        let options = self.options_for(question);
+        let asking = Asking { leave_unsettled_alone: question.leave_unsettled_alone };
+        let known = self.compiled()?;
+        let nodes: Vec<NodeId> =
+            candidates.iter().map(|candidate| known.node(candidate.name())).collect::<Option<_>>()?;
+        let moved: BTreeSet<PodId> =
+            nodes.iter().flat_map(|node| known.residents(*node)).map(|pod| pod.id.clone()).collect();
+        let plan = known.without(&nodes, asking, |answer| {
+            // Somebody who plans better than the reference has something to say only where new nodes are wanted.
+            (options.planner == Planner::Reference || answer.claims() == 0).then(|| answer.plan())
+        })??;
+        let homeless = self.homeless(&plan, &moved);
+        Some(Simulated { plan, moved, homeless })
+    }
+
+    /// The compiled snapshot, where there is one.
+    pub(crate) fn compiled(&mut self) -> Option<&mut WhatIf> {
+        if matches!(self.known, Known::NotYet) {
+            let options = Options { planner: Planner::Reference, ..self.options_for(Question::default()) };
+            let moves = |node: &ExistingNode, pod: &Arc<PodView>| {
+                let moves = !node.is_going() && pod.is_reschedulable() && self.may_move(pod);
+                moves.then(|| self.planned.get(&pod.id).unwrap_or(pod).clone())
+            };
+            let unsettled = |node: &ExistingNode| self.unsettled.contains(node.name());
+            let known = WhatIf::new(self.snapshot, &self.rules, &options, moves, unsettled);
+            self.known = known.map_or(Known::Never, |known| Known::Compiled(Box::new(known)));
+        }
+        match &mut self.known {
+            Known::Compiled(known) => Some(known),
+            Known::NotYet | Known::Never => None,
+        }
+    }
+
+    fn options_for(&self, question: Question<'_>) -> Options {
+        let reserved = match (self.options.reserved, question.giving_back) {
+            (Reserved::Untracked, _) => Reserved::Untracked,
+            (_, None) => Reserved::Fallback,
+            (_, Some(_)) => Reserved::Strict,
+        };
+        Options { reserved, ..self.options }
+    }
+
+    /// The same by a pass of its own over the whole cluster: what every answer is measured by.
+    pub fn without_from_scratch(&mut self, candidates: &[&Candidate<'_>], question: Question<'_>) -> Simulated {
         let going: BTreeSet<&str> = candidates.iter().map(|candidate| candidate.name()).collect();
         let mut world = self.snapshot.clone();
         for node in &mut world.nodes {
@@ -127,23 +198,47 @@ impl<'a> Simulator<'a> {
                 world.pending.insert(pod.id.clone(), self.planned.get(&pod.id).unwrap_or(pod).clone());
             }
         }
-        let mut options = self.options;
-        options.reserved = match (options.reserved, question.giving_back) {
-            (Reserved::Untracked, _) => Reserved::Untracked,
-            (_, None) => Reserved::Fallback,
-            (_, Some((reservation, freed))) => {
-                world.reservation_credits.insert(reservation.to_owned(), freed);
-                Reserved::Strict
-            }
-        };
+let options = self.options_for(question);
+        if let Some((reservation, freed)) = question.giving_back.filter(|_| options.reserved == Reserved::Strict) {
+            world.reservation_credits.insert(reservation.to_owned(), freed);
+        }
         let plan = self.solver.plan(&world, &options);
-        let homeless = homeless(&plan, &world, &moved);
+        let homeless = self.homeless(&plan, &moved);
         Simulated { plan, moved, homeless }
     }
 
     /// DIS-32.
     fn may_move(&self, pod: &PodView) -> bool {
-        pod.is_disruptable(self.now) && !pdb::is_fully_blocked(pod, self.budgets, self.now)
+        pod.is_disruptable(self.now) && !pdb::is_fully_blocked(pod, self.budgets.near(pod), self.now)
+    }
+
+    /// Pods that run and would not any more (DIS-85, DIS-87).
+    fn homeless(&self, plan: &Plan, moved: &BTreeSet<PodId>) -> Vec<(PodId, String)> {
+        let pending = &self.snapshot.pending;
+        let waits = |id: &PodId| !moved.contains(id) && pending.get(id).is_none_or(|pod| pod.is_provisionable());
+        let mut all: BTreeMap<PodId, String> = BTreeMap::new();
+        for unplaced in plan.unplaced.iter().filter(|unplaced| !waits(&unplaced.pod)) {
+            let reasons: Vec<String> =
+                unplaced.reasons.iter().map(|refused| format!("{}: {}", refused.pool, refused.why)).collect();
+            let why = if reasons.is_empty() { "no pool is ready".to_owned() } else { reasons.join(", ") };
+            all.insert(unplaced.pod.clone(), why);
+        }
+        for pod in plan.untried.iter().filter(|pod| !waits(pod)) {
+            all.insert(pod.clone(), "the simulation was stopped".to_owned());
+        }
+        if self.starting.is_empty() {
+            return all.into_iter().collect();
+        }
+        for (pod, place) in plan.placed.iter().filter(|(pod, _)| moved.contains(*pod)) {
+            let Placement::Existing(name) = place else { continue };
+            if let Some(claim) = self.starting.get(name.as_str()) {
+                all.insert(
+                    pod.clone(),
+                    format!("would go to node {name} (NodeClaim {claim}), which is not initialized"),
+                );
+            }
+        }
+        all.into_iter().collect()
     }
 }
 
@@ -154,29 +249,4 @@ fn is_unsettled(node: &ExistingNode, facts: &Facts<'_>) -> bool {
     let Some(pool) = pool.filter(|pool| pool.is_schedulable()) else { return false };
     window_end(claim, pool.consolidate_after)
         .is_some_and(|end| facts.now < end && pool.consolidate_after.duration().is_some_and(|after| !after.is_zero()))
-}
-
-/// Pods that run and would not any more (DIS-85, DIS-87).
-fn homeless(plan: &Plan, world: &Snapshot, moved: &BTreeSet<PodId>) -> Vec<(PodId, String)> {
-    let waits = |id: &PodId| world.pending.get(id).is_none_or(|pod| pod.is_provisionable());
-    let mut all: BTreeMap<PodId, String> = BTreeMap::new();
-    for unplaced in plan.unplaced.iter().filter(|unplaced| !waits(&unplaced.pod)) {
-        let reasons: Vec<String> =
-            unplaced.reasons.iter().map(|refused| format!("{}: {}", refused.pool, refused.why)).collect();
-        let why = if reasons.is_empty() { "no pool is ready".to_owned() } else { reasons.join(", ") };
-        all.insert(unplaced.pod.clone(), why);
-    }
-    for pod in plan.untried.iter().filter(|pod| !waits(pod)) {
-        all.insert(pod.clone(), "the simulation was stopped".to_owned());
-    }
-    let starting: BTreeMap<&str, &ExistingNode> =
-        world.nodes.iter().filter(|node| !node.is_initialized()).map(|node| (node.name(), node)).collect();
-    for (pod, place) in plan.placed.iter().filter(|(pod, _)| moved.contains(*pod)) {
-        let Placement::Existing(name) = place else { continue };
-        if let Some(node) = starting.get(name.as_str()) {
-            let claim = node.claim.as_ref().map_or("", |claim| claim.name.as_str());
-            all.insert(pod.clone(), format!("would go to node {name} (NodeClaim {claim}), which is not initialized"));
-        }
-    }
-    all.into_iter().collect()
 }

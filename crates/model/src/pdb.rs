@@ -1,11 +1,12 @@
 //! PodDisruptionBudgets: how many pods of a workload may be asked to leave (DIS-34 … DIS-38).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use crate::pod::{PodId, PodView};
-use crate::selector::Selector;
+use crate::selector::{Selector, SelectorOperator};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PdbView {
@@ -24,6 +25,54 @@ impl PdbView {
     pub fn applies_to(&self, pod: &PodView) -> bool {
         self.id.namespace == pod.id.namespace
             && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    }
+}
+
+/// Budgets by what they select, so that a pod need not be compared with all of them.
+#[derive(Debug, Default)]
+pub struct PdbIndex<'a> {
+    namespaces: BTreeMap<&'a str, OfNamespace<'a>>,
+}
+
+type Listed<'a> = Vec<(usize, &'a Arc<PdbView>)>;
+
+#[derive(Debug, Default)]
+struct OfNamespace<'a> {
+    /// By key and value of a label that the selector lists.
+    by_label: BTreeMap<&'a str, BTreeMap<&'a str, Listed<'a>>>,
+    /// Of those that list none.
+    others: Listed<'a>,
+}
+
+impl<'a> PdbIndex<'a> {
+    pub fn new(budgets: &'a [Arc<PdbView>]) -> Self {
+        let mut index = Self::default();
+        for (at, budget) in budgets.iter().enumerate() {
+            let Some(selector) = &budget.selector else { continue };
+            let of_namespace = index.namespaces.entry(&budget.id.namespace).or_default();
+            let listed = selector.expressions().iter().find(|one| one.operator == SelectorOperator::In);
+            let Some(listed) = listed else {
+                of_namespace.others.push((at, budget));
+                continue;
+            };
+            let values = of_namespace.by_label.entry(&listed.key).or_default();
+            for value in &listed.values {
+                values.entry(value).or_default().push((at, budget));
+            }
+        }
+        index
+    }
+
+    /// All that apply to the pod and perhaps some others, in the order in which they were listed.
+    pub fn near(&self, pod: &PodView) -> Vec<&'a Arc<PdbView>> {
+        let Some(of_namespace) = self.namespaces.get(pod.id.namespace.as_str()) else { return Vec::new() };
+        let mut found = of_namespace.others.clone();
+        for (key, values) in &of_namespace.by_label {
+            let value = pod.labels.get(*key);
+            found.extend(value.and_then(|value| values.get(value.as_str())).into_iter().flatten());
+        }
+        found.sort_unstable_by_key(|(at, _)| *at);
+        found.into_iter().map(|(_, budget)| budget).collect()
     }
 }
 
@@ -114,6 +163,36 @@ mod tests {
         ] {
             assert_eq!(is_fully_blocked(pod, &budgets, Timestamp::UNIX_EPOCH), blocked, "{name}");
         }
+    }
+
+    /// DIS-34: the index leaves out only what does not apply.
+    #[test]
+    fn an_index_finds_what_applies() {
+        let named =
+            |name: &str, selector: Option<Selector>| Arc::new(PdbView { selector, ..(*budget(name, false)).clone() });
+        let of = |key: &str, operator, values: &[&str]| {
+            let values = values.iter().map(ToString::to_string).collect();
+            Some(Selector::new([crate::selector::SelectorExpression { key: key.into(), operator, values }]))
+        };
+        let budgets = [
+            named("a", of("app", SelectorOperator::In, &["db", "web"])),
+            named("b", of("tier", SelectorOperator::Exists, &[])),
+            named("c", of("app", SelectorOperator::NotIn, &["db"])),
+            named("d", Some(Selector::default())),
+            named("e", None),
+            named("f", of("tier", SelectorOperator::In, &["back"])),
+        ];
+        let index = PdbIndex::new(&budgets);
+        for labels in [&[][..], &[("app", "web")], &[("app", "db"), ("tier", "back")], &[("tier", "front")]] {
+            let mut pod = example::pod("a");
+            pod.labels.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+            let found: Vec<&PodId> =
+                index.near(&pod).into_iter().filter(|one| one.applies_to(&pod)).map(|one| &one.id).collect();
+            let all: Vec<&PodId> = budgets.iter().filter(|one| one.applies_to(&pod)).map(|one| &one.id).collect();
+            assert_eq!(found, all, "{labels:?}");
+        }
+        let elsewhere = PodView { id: PodId { namespace: "other".into(), name: "a".into() }, ..example::pod("a") };
+        assert!(index.near(&elsewhere).is_empty());
     }
 
     /// DIS-34 … DIS-40, DC-17, DC-33 … DC-38, DC-188.

@@ -27,6 +27,7 @@ pub(crate) mod pools;
 pub(crate) mod queues;
 pub(crate) mod stock;
 pub(crate) mod undo;
+pub(crate) mod what_if;
 pub(crate) mod wishes;
 mod zones;
 
@@ -136,10 +137,15 @@ impl Compiled {
 
     /// Takes over another snapshot; what is the same object as before is not looked at again.
     pub(crate) fn update(&mut self, snapshot: &Snapshot, workers: usize) {
-        self.forget_what_is_gone(snapshot);
+        self.update_with(snapshot, &[], workers);
+    }
+
+    /// The same with pods that run and might move.
+    pub(crate) fn update_with(&mut self, snapshot: &Snapshot, residents: &[Arc<PodView>], workers: usize) {
+        self.forget_what_is_gone(snapshot, residents.len());
         let before = (self.keys.len(), self.pods.labels_read());
         let kinds = self.pods.kinds.len();
-        self.pods.update(snapshot, &mut self.names, workers);
+        self.pods.update(snapshot, residents, &mut self.names, workers);
         for kind in &self.pods.kinds[kinds..] {
             add_keys(&mut self.keys, &kind.example.scheduling);
         }
@@ -159,11 +165,11 @@ impl Compiled {
 
     /// Tables only grow, so that numbers stay what they are. Where most of what they hold is gone from the cluster, all of it
     /// is compiled anew: then it has cost far more than that before, and will not again for as long.
-    fn forget_what_is_gone(&mut self, snapshot: &Snapshot) {
+    fn forget_what_is_gone(&mut self, snapshot: &Snapshot, residents: usize) {
         let types: usize = snapshot.pools.iter().map(|offer| offer.instance_types.len()).sum();
         // A pod has a class, a kind, a shape and a badge; requirements come from kinds, nodes and offerings, and narrow
         // each other.
-        let alive = 4 * snapshot.pending.len() + 2 * snapshot.nodes.len() + types;
+        let alive = 4 * (snapshot.pending.len() + residents) + 2 * snapshot.nodes.len() + types;
         if self.pods.kept() + self.algebra.req_count() > 4 * alive + SPARE {
             let work = self.work();
             *self = Self::new(&self.algebra.rules().clone());

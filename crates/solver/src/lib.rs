@@ -26,6 +26,7 @@ mod places;
 mod plan;
 mod reservations;
 mod shapes;
+mod what_if;
 
 #[cfg(test)]
 mod plain;
@@ -40,6 +41,7 @@ pub use plan::{
     appraise, effective_zones, plan, plan_until,
 };
 pub use shapes::{Cheaper, Fill, Lack, NodeRefusal, NodesLeft, NodesRefuse, Shape, refusing_nodes, shape};
+pub use what_if::{Answer, Asking, NodeId, WhatIf};
 
 #[cfg(test)]
 mod tests;

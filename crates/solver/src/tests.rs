@@ -31,4 +31,5 @@ mod results;
 mod spread;
 mod taints;
 mod volumes;
+mod what_if;
 mod zones;

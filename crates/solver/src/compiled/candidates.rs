@@ -29,7 +29,7 @@ impl Pass<'_> {
     /// `None` when no host at all will do.
     pub(crate) fn host_rules(&mut self, trial: Trial) -> Option<HostRules> {
         let mut rules = HostRules::default();
-        let against = self.groups.against(trial.badge, &self.compiled.pods.badges)[0].clone();
+        let against = self.groups.against(trial.badge)[0].clone();
         let variant = &self.variants[trial.variant];
         for group in variant.owned[0].iter().chain(&against).copied() {
             let own = self.groups.selects(group, trial.badge);
@@ -82,7 +82,7 @@ impl Pass<'_> {
         for word in 0..self.slots.len().div_ceil(64) {
             let end = self.slots.len() - word * 64;
             let mut left = if end >= 64 { u64::MAX } else { (1 << end) - 1 };
-            left &= !self.too_small[trial.shape as usize].word(word);
+            left &= !self.too_small[trial.shape as usize].word(word) & !self.closed.word(word);
             if !moves_freely {
                 left &= !self.unsettled.word(word);
             }
@@ -95,7 +95,10 @@ impl Pass<'_> {
                 left &= left - 1;
                 if !self.fits(trial.shape, &self.slots[at].available) {
                     self.too_small[trial.shape as usize].set(at);
-                    self.note(|_| Change::TooSmall { shape: trial.shape, node: at });
+                    // What is too small without guests stays so, whatever is taken back.
+                    if self.slots[at].guests > 0 {
+                        self.note(|_| Change::TooSmall { shape: trial.shape, node: at });
+                    }
                     continue;
                 }
                 let sign = self.slots[at].sign;
@@ -174,6 +177,7 @@ impl Pass<'_> {
         self.note(|pass| Change::Node { at, before: pass.slots[at].clone() });
         let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
         let slot = &mut self.slots[at];
+        slot.guests += 1;
         amounts::subtract(&mut slot.available, &self.compiled.pods.shapes[trial.shape as usize].amounts);
         if !scheduling.volumes.claims.is_empty() {
             let known = &self.compiled.nodes[slot.node].volumes;

@@ -141,9 +141,8 @@ impl Pass<'_> {
         if !Self::takes_new_host(&rules) {
             return Vec::new();
         }
-        let pods = &self.compiled.pods;
         let mut groups: Vec<GroupRef> = self.variants[trial.variant].owned[1].clone();
-        groups.extend(&self.groups.against(trial.badge, &pods.badges)[1]);
+        groups.extend(&self.groups.against(trial.badge)[1]);
         groups.sort_by(|a, b| self.groups.key(*a).cmp(self.groups.key(*b)));
         let strict = self.variants[trial.variant].strict.req;
         let algebra = &mut self.compiled.algebra;

@@ -130,17 +130,30 @@ fn real(mut requirements: Requirements) -> Requirements {
 
 impl Pass<'_> {
     /// SCH-116, SCH-117.
-    pub(crate) fn finish(self) -> Plan {
+    pub(crate) fn finish(mut self) -> Plan {
         let mut plan = Plan::default();
+        let all = self.compiled.pods.all.clone();
+        let numbers = self.finish_claims(&mut plan, &|pods| PodList::new(&all, pods.to_vec()));
+        self.list_pods(&numbers, &mut plan);
+        plan.devices = self.devices_of_nodes();
+        plan
+    }
+
+    /// Adds the claims to the plan; their numbers there.
+    pub(super) fn finish_claims(
+        &mut self,
+        plan: &mut Plan,
+        listed: &dyn Fn(&[super::intern::Id]) -> PodList,
+    ) -> Vec<Option<usize>> {
         let mut offers = std::mem::take(&mut self.compiled.offers);
         let mut numbers: Vec<Option<usize>> = Vec::with_capacity(self.claims.len());
         plan.claims.reserve(self.claims.len());
         for (at, claim) in self.claims.iter().enumerate() {
             let offer = offers.of(claim, self.compiled, &self.options);
             let pool = &self.compiled.pools[claim.pool].view;
-            let all = &self.compiled.pods.all;
             if !offer.enough {
                 // Cut to the allowed number of types the claim no longer offers enough values.
+                let all = &self.compiled.pods.all;
                 let pods = claim.pods.iter().map(|pod| all[*pod as usize].id.clone());
                 plan.unplaced.extend(pods.map(|pod| Unplaced::truncated(pod, &pool.name)));
                 numbers.push(None);
@@ -154,7 +167,7 @@ impl Pass<'_> {
                 requirements: offer.requirements.clone(),
                 instance_types: offer.instance_types.clone(),
                 requests,
-                pods: PodList::new(all, claim.pods.clone()),
+                pods: listed(&claim.pods),
                 price: offer.price,
                 min_values_relaxed: claim.min_values_relaxed,
                 // Types are named late, and few plans have devices.
@@ -166,9 +179,7 @@ impl Pass<'_> {
             });
         }
         self.compiled.offers = offers;
-        self.list_pods(&numbers, &mut plan);
-        plan.devices = self.devices_of_nodes();
-        plan
+        numbers
     }
 
     /// Who has a place, who has none, and who was not tried. `numbers`: of claims in the plan.
@@ -181,16 +192,23 @@ impl Pass<'_> {
         let placed = self.placed.iter().enumerate();
         let placed = placed.filter_map(|(at, site)| Some((id(at), place(site.as_ref()?)?))).collect();
         plan.placed = Placed::new(all, placed);
-        for ((pod, refused), placed) in all.iter().zip(&self.refused).zip(&self.placed) {
-            match (refused, placed) {
-                (Some(reasons), _) => {
-                    plan.unplaced.push(Unplaced { pod: pod.id.clone(), reasons: reasons.as_ref().clone() });
-                }
-                (None, None) => plan.untried.push(pod.id.clone()),
-                (None, Some(_)) => {}
-            }
+        for at in 0..all.len() {
+            self.list_failed(at, plan);
         }
         plan.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+    }
+}
+
+impl Pass<'_> {
+    pub(super) fn list_failed(&self, at: usize, plan: &mut Plan) {
+        let pod = &self.compiled.pods.all[at].id;
+        match (&self.refused[at], &self.placed[at]) {
+            (Some(reasons), _) => {
+                plan.unplaced.push(Unplaced { pod: pod.clone(), reasons: reasons.as_ref().clone() });
+            }
+            (None, None) => plan.untried.push(pod.clone()),
+            (None, Some(_)) => {}
+        }
     }
 }
 

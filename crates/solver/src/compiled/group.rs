@@ -54,6 +54,8 @@ pub(crate) struct Group {
     pub(crate) hosts: Hosts,
     /// How many domains have pods.
     occupied: usize,
+    /// Which nodes bring it domains.
+    pub(crate) support: Option<usize>,
 }
 
 /// Counts per host. Every candidate is one host, so what a group says about hosts is a set of candidates.
@@ -78,6 +80,7 @@ impl Group {
             present,
             hosts: Hosts::default(),
             occupied: 0,
+            support: None,
             identity,
         }
     }
@@ -101,6 +104,11 @@ impl Group {
         let new = !self.present.has(domain);
         self.present.set(domain);
         new
+    }
+
+    /// The domain is there, but no pool lists it and no pod is in it.
+    pub(crate) fn is_only_remembered(&self, domain: usize) -> bool {
+        self.present.has(domain) && !self.identity.domains.has(domain) && self.counts[domain] == 0
     }
 
     pub(crate) fn remove_domain(&mut self, domain: usize) {

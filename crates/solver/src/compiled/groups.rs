@@ -1,11 +1,16 @@
 //! Spread, affinity and anti-affinity: how many pods are where, and where one more may go.
 
+mod badges;
+mod leaving;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::requirements::Requirements;
 use karpenter_model::scheduling::{AffinityTerm, NodePolicy, PodScheduling, SpreadConstraint};
 use karpenter_model::taints::Toleration;
 
+use self::badges::Badges;
+use self::leaving::{LeftPod, Support};
 use super::algebra::{Algebra, Asked, KeyId, ReqId, SetId};
 use super::bits::Bits;
 use super::domains::Universe;
@@ -51,11 +56,11 @@ struct Concerned {
     counted_by: Vec<usize>,
     /// The same as a set.
     counted: Bits,
+    /// Groups without a selector, which count only pods that run already.
+    counted_unselected: Vec<usize>,
     counted_inverse: Bits,
-    known: usize,
     /// Inverse groups of hosts, and of other keys.
     against: [Vec<GroupRef>; 2],
-    known_inverse: usize,
 }
 
 /// Where a place is, in terms of one group.
@@ -65,10 +70,15 @@ enum Spots {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Change {
-    group: GroupRef,
-    spot: Spot,
-    new_domain: bool,
+enum Change {
+    /// One pod more.
+    Raised { group: GroupRef, spot: Spot, new_domain: bool },
+    /// One pod less.
+    Lowered { group: GroupRef, spot: Spot },
+    /// One node less brings the domain.
+    Support { at: usize, domain: usize },
+    /// The domain is none any more.
+    Dropped { group: GroupRef, domain: usize },
 }
 
 /// How far the counts had got.
@@ -76,6 +86,8 @@ struct Change {
 pub(crate) struct Mark {
     changes: usize,
     placed: usize,
+    left_nodes: usize,
+    left_pods: usize,
 }
 
 /// Existing nodes, as far as groups look at them.
@@ -99,7 +111,13 @@ pub(crate) struct Groups {
     by_identity: BTreeMap<Identity, usize>,
     inverse: Vec<Group>,
     inverse_by_identity: BTreeMap<Identity, usize>,
+    /// By badge.
     concerned: Vec<Concerned>,
+    badges: Badges,
+    supports: Vec<Support>,
+    /// Nodes that are gone for as long as a question is asked, and their pods that are to move.
+    left_nodes: Vec<usize>,
+    left_pods: Vec<LeftPod>,
     placed: Vec<(BadgeId, Place)>,
     changes: Vec<Change>,
     /// Placements before this one stay whatever is rolled back.
@@ -127,7 +145,11 @@ impl Groups {
             by_identity: BTreeMap::new(),
             inverse: Vec::new(),
             inverse_by_identity: BTreeMap::new(),
-            concerned: Vec::new(),
+            concerned: vec![Concerned::default(); world.badges.len()],
+            badges: Badges::default(),
+            supports: Vec::new(),
+            left_nodes: Vec::new(),
+            left_pods: Vec::new(),
             placed: Vec::new(),
             changes: Vec::new(),
             firm: 0,
@@ -288,7 +310,8 @@ impl Groups {
         self.own.push(Group::new(identity, universe.map(|at| (at, &self.universes[at]))));
         let group = GroupRef::Own(at);
         self.add_node_domains(group, world, algebra);
-        self.count_bound_pods(group, world, algebra);
+        self.count_bound_pods(at, world, algebra);
+        self.forget_left(group, world, algebra);
         // Relaxing changes tolerations and terms, so a group may begin in the middle of a pass.
         for turn in 0..self.placed.len() {
             let (badge, place) = self.placed[turn];
@@ -317,21 +340,19 @@ impl Groups {
         let universe = self.universe(&identity.key);
         self.inverse_by_identity.insert(identity.clone(), at);
         self.inverse.push(Group::new(identity, universe.map(|at| (at, &self.universes[at]))));
+        let group = GroupRef::Inverse(at);
         // Domains that exist on nodes only count here too (Q34).
-        self.add_node_domains(GroupRef::Inverse(at), world, algebra);
-        at
-    }
-
-    /// SCH-129: active nodes bring the domain of their label.
-    fn add_node_domains(&mut self, group: GroupRef, world: World<'_>, algebra: &mut Algebra) {
-        let Some(universe) = self.get(group).universe else { return };
-        let filter = self.get(group).identity.filter;
-        for (at, node) in world.nodes.iter().enumerate().filter(|(_, node)| !node.going) {
-            let domain = self.universes[universe].of_node[at];
-            if domain != NONE && self.accepts(filter, node.req, &node.hostname, node.taints, world.taints, algebra) {
-                self.get_mut(group).add_domain(domain as usize);
+        self.add_node_domains(group, world, algebra);
+        self.forget_left(group, world, algebra);
+        for badge in self.badges.meant_by(&self.inverse[at].identity, world.badges) {
+            if self.inverse[at].selects(&world.badges[badge as usize]) {
+                let keyed = usize::from(self.inverse[at].universe.is_some());
+                let known = &mut self.concerned[badge as usize];
+                known.counted_inverse.set(at);
+                known.against[keyed].push(group);
             }
         }
+        at
     }
 
     fn spot_of_node(&self, group: GroupRef, node: usize, world: World<'_>) -> Option<Spot> {
@@ -343,15 +364,27 @@ impl Groups {
     }
 
     /// SCH-131.
-    fn count_bound_pods(&mut self, group: GroupRef, world: World<'_>, algebra: &mut Algebra) {
-        let filter = self.get(group).identity.filter;
-        for (at, node) in world.nodes.iter().enumerate().filter(|(_, node)| !node.badges.is_empty()) {
-            let Some(spot) = self.spot_of_node(group, at, world) else { continue };
-            let known = self.get(group);
-            let counted = |(badge, _): &&(BadgeId, u32)| known.counts_existing(&world.badges[*badge as usize]);
-            let count = node.badges.iter().filter(counted).map(|(_, count)| *count).sum();
-            if count > 0 && self.accepts(filter, node.req, &node.hostname, node.taints, world.taints, algebra) {
-                self.add(group, spot, count, false, world.hosts);
+    fn count_bound_pods(&mut self, at: usize, world: World<'_>, algebra: &mut Algebra) {
+        let group = GroupRef::Own(at);
+        let filter = self.own[at].identity.filter;
+        for badge in self.badges.meant_by(&self.own[at].identity, world.badges) {
+            let worn = &world.badges[badge as usize];
+            if self.own[at].selects(worn) {
+                let known = &mut self.concerned[badge as usize];
+                known.counted_by.push(at);
+                known.counted.set(at);
+            } else if self.own[at].counts_existing(worn) {
+                self.concerned[badge as usize].counted_unselected.push(at);
+            } else {
+                continue;
+            }
+            for turn in 0..self.badges.holders(badge, world.nodes).len() {
+                let (node, count) = self.badges.holders(badge, world.nodes)[turn];
+                let known = &world.nodes[node as usize];
+                let Some(spot) = self.spot_of_node(group, node as usize, world) else { continue };
+                if self.accepts(filter, known.req, &known.hostname, known.taints, world.taints, algebra) {
+                    self.add(group, spot, count, false, world.hosts);
+                }
             }
         }
     }
@@ -378,6 +411,9 @@ impl Groups {
         algebra: &mut Algebra,
     ) -> bool {
         let filter = &self.filters[filter];
+        if filter.trivial {
+            return true;
+        }
         let meets = |term: &Asked| algebra.strict(req, term.req).is_some() && term.allows_host(hostname);
         let labels = filter.terms.as_ref().is_none_or(|terms| terms.iter().any(meets));
         labels && filter.tolerations.as_ref().is_none_or(|by| lists.tolerated(taints, by))
@@ -389,40 +425,16 @@ impl Groups {
         let slots = if let Spot::Host(at) = spot { &hosts.slots[at][..] } else { &[] };
         known.bump(spot, pods, true, slots);
         if logged {
-            self.changes.push(Change { group, spot, new_domain });
+            self.changes.push(Change::Raised { group, spot, new_domain });
         }
-    }
-
-    fn concerned(&mut self, badge: BadgeId, badges: &[Badge]) -> &Concerned {
-        let at = badge as usize;
-        if self.concerned.len() <= at {
-            self.concerned.resize(badges.len().max(at + 1), Concerned::default());
-        }
-        let known = &mut self.concerned[at];
-        for group in known.known..self.own.len() {
-            if self.own[group].selects(&badges[at]) {
-                known.counted_by.push(group);
-                known.counted.set(group);
-            }
-        }
-        known.known = self.own.len();
-        for group in known.known_inverse..self.inverse.len() {
-            if self.inverse[group].selects(&badges[at]) {
-                known.counted_inverse.set(group);
-                let keyed = usize::from(self.inverse[group].universe.is_some());
-                known.against[keyed].push(GroupRef::Inverse(group));
-            }
-        }
-        known.known_inverse = self.inverse.len();
-        known
     }
 
     /// Inverse groups that keep pods of this badge away: those of hosts, and the others.
-    pub(crate) fn against(&mut self, badge: BadgeId, badges: &[Badge]) -> &[Vec<GroupRef>; 2] {
-        &self.concerned(badge, badges).against
+    pub(crate) fn against(&self, badge: BadgeId) -> &[Vec<GroupRef>; 2] {
+        &self.concerned[badge as usize].against
     }
 
-    /// Whether the group counts pods of this badge, which was asked about before.
+    /// Whether the group counts pods of this badge.
     pub(crate) fn selects(&self, group: GroupRef, badge: BadgeId) -> bool {
         let known = &self.concerned[badge as usize];
         match group {
@@ -545,7 +557,7 @@ impl Groups {
         world: World<'_>,
         algebra: &mut Algebra,
     ) {
-        let counted = self.concerned(badge, world.badges).counted_by.len();
+        let counted = self.concerned[badge as usize].counted_by.len();
         for turn in 0..counted {
             let group = self.concerned[badge as usize].counted_by[turn];
             self.count(group, place, true, world, algebra);
@@ -617,20 +629,36 @@ impl Groups {
 
     pub(crate) fn mark(&mut self) -> Mark {
         self.firm = self.placed.len();
-        Mark { changes: self.changes.len(), placed: self.placed.len() }
+        Mark {
+            changes: self.changes.len(),
+            placed: self.placed.len(),
+            left_nodes: self.left_nodes.len(),
+            left_pods: self.left_pods.len(),
+        }
     }
 
     pub(crate) fn roll_back(&mut self, to: Mark, hosts: &Hosts) {
         while self.changes.len() > to.changes {
-            let Some(Change { group, spot, new_domain }) = self.changes.pop() else { return };
-            let slots = if let Spot::Host(at) = spot { &hosts.slots[at][..] } else { &[] };
-            let known = self.get_mut(group);
-            known.bump(spot, 1, false, slots);
-            if let (true, Spot::Domain(at)) = (new_domain, spot) {
-                known.remove_domain(at);
+            let Some(change) = self.changes.pop() else { return };
+            match change {
+                Change::Raised { group, spot, new_domain } => {
+                    let slots = if let Spot::Host(at) = spot { &hosts.slots[at][..] } else { &[] };
+                    let known = self.get_mut(group);
+                    known.bump(spot, 1, false, slots);
+                    if let (true, Spot::Domain(at)) = (new_domain, spot) {
+                        known.remove_domain(at);
+                    }
+                }
+                Change::Lowered { group, spot } => {
+                    let slots = if let Spot::Host(at) = spot { &hosts.slots[at][..] } else { &[] };
+                    self.get_mut(group).bump(spot, 1, true, slots);
+                }
+                Change::Support { at, domain } => self.give_back(at, domain),
+                Change::Dropped { group, domain } => drop(self.get_mut(group).add_domain(domain)),
             }
         }
         self.placed.truncate(to.placed);
+        self.none_left(to.left_nodes, to.left_pods);
     }
 }
 

@@ -33,6 +33,7 @@ macro_rules! world {
 }
 
 /// Everything that changes while pods are placed.
+#[derive(Debug)]
 pub(crate) struct Pass<'c> {
     pub(crate) compiled: &'c mut Compiled,
     pub(crate) options: Options,
@@ -41,6 +42,8 @@ pub(crate) struct Pass<'c> {
     pub(crate) slots: Vec<Slot>,
     /// Nodes that pods which run elsewhere are not moved to (SCH-98).
     pub(crate) unsettled: Bits,
+    /// Nodes that are gone for as long as a question is asked.
+    pub(crate) closed: Bits,
     pub(crate) claims: Vec<Claim>,
     /// Claims by how many pods they have.
     pub(crate) by_count: Vec<Bits>,
@@ -54,11 +57,13 @@ pub(crate) struct Pass<'c> {
     pub(crate) node_sign_index: PairMemo,
     pub(crate) variants: Vec<Variant>,
     /// By kind: the pod with all its wishes.
-    first: Vec<Id>,
+    pub(super) first: Vec<Id>,
     /// By kind: inverse groups that count its pods.
     pub(crate) inverse: Vec<Vec<GroupRef>>,
+    /// By kind: the same with one for each term, for pods that run; `None` until somebody asks.
+    pub(super) inverse_of_terms: Vec<Option<Vec<GroupRef>>>,
     /// A shape with what a variant requires.
-    demand_index: PairMemo,
+    pub(super) demand_index: PairMemo,
     pub(crate) demands: Vec<Demand>,
     /// Nodes that have too little for a shape.
     pub(crate) too_small: Vec<Bits>,
@@ -69,7 +74,7 @@ pub(crate) struct Pass<'c> {
     pub(crate) refused: Vec<Option<Arc<Vec<RefusedBy>>>>,
     /// Counts placements: what failed fails again until somebody is placed.
     pub(crate) epoch: usize,
-    failed: Vec<Option<(usize, Arc<Vec<RefusedBy>>)>>,
+    pub(super) failed: Vec<Option<(usize, Arc<Vec<RefusedBy>>)>>,
     /// How often changes were taken back.
     pub(crate) rewound: usize,
     /// Remembered from the first mark on.
@@ -77,7 +82,7 @@ pub(crate) struct Pass<'c> {
     /// Work space.
     pub(crate) choices: Choices,
     pub(crate) rows: Vec<u64>,
-    sets: Vec<SetId>,
+    pub(super) sets: Vec<SetId>,
 }
 
 #[derive(Debug, Clone)]
@@ -95,6 +100,8 @@ pub(crate) struct Slot {
     pub(crate) volumes: Option<Attached>,
     /// Beside those that were there.
     pub(crate) ports: Vec<Id>,
+    /// How many pods were put here.
+    pub(crate) guests: u32,
 }
 
 #[derive(Debug)]
@@ -195,6 +202,7 @@ impl<'c> Pass<'c> {
             pools,
             slots: Vec::new(),
             unsettled: Bits::default(),
+            closed: Bits::default(),
             claims: Vec::new(),
             by_count: Vec::new(),
             sealed: Bits::default(),
@@ -205,6 +213,7 @@ impl<'c> Pass<'c> {
             variants: Vec::new(),
             first: vec![NONE; kinds],
             inverse: vec![Vec::new(); kinds],
+            inverse_of_terms: vec![None; kinds],
             demand_index: PairMemo::default(),
             demands: Vec::new(),
             too_small: vec![Bits::default(); compiled.pods.shapes.len()],
@@ -244,10 +253,15 @@ impl<'c> Pass<'c> {
     pub(crate) fn run_rest(&mut self, should_stop: &mut dyn FnMut() -> bool) {
         let mut order = self.register_all();
         order.retain(|pod| self.placed[*pod as usize].is_none());
-        let mut queue: VecDeque<Id> = order.into();
-        let mut tried_at: Vec<Id> = vec![NONE; self.placed.len()];
-        while let Some(pod) = queue.pop_front() {
-            if tried_at[pod as usize] == id(queue.len()) {
+        self.run_queue(order, should_stop);
+    }
+
+    /// SCH-90, for these pods in this order.
+    pub(crate) fn run_queue(&mut self, order: Vec<Id>, should_stop: &mut dyn FnMut() -> bool) {
+        // With how many others were in the queue when the pod was tried last.
+        let mut queue: VecDeque<(Id, Id)> = order.into_iter().map(|pod| (pod, NONE)).collect();
+        while let Some((pod, tried_at)) = queue.pop_front() {
+            if tried_at == id(queue.len()) {
                 break;
             }
             match self.attempt(pod as usize, should_stop) {
@@ -256,8 +270,7 @@ impl<'c> Pass<'c> {
                 }
                 Attempt::Failed(reasons) => {
                     self.refused[pod as usize] = Some(reasons);
-                    tried_at[pod as usize] = id(queue.len());
-                    queue.push_back(pod);
+                    queue.push_back((pod, id(queue.len())));
                 }
                 Attempt::Stopped => break,
             }
@@ -400,9 +413,9 @@ impl<'c> Pass<'c> {
     /// What a candidate with these requirements can become: appended to the choices, as their part.
     pub(crate) fn choose(&mut self, trial: Trial, req: ReqId, lenient: bool) -> (usize, usize) {
         let start = self.choices.all.len();
-        let Compiled { algebra, pods, .. } = &mut *self.compiled;
+        let Compiled { algebra, .. } = &mut *self.compiled;
         let variant = &self.variants[trial.variant];
-        if variant.plain && self.groups.against(trial.badge, &pods.badges)[1].is_empty() {
+        if variant.plain && self.groups.against(trial.badge)[1].is_empty() {
             self.choices.all.push((0, req));
             return (start, start + 1);
         }
@@ -410,7 +423,7 @@ impl<'c> Pass<'c> {
             if lenient { algebra.lenient(node, incoming) } else { algebra.strict(node, incoming) }
         };
         let Some(met) = meet(algebra, req, variant.asked.req) else { return (start, start) };
-        let against = &self.groups.against(trial.badge, &pods.badges)[1];
+        let against = &self.groups.against(trial.badge)[1];
         let merged;
         let groups = if against.is_empty() {
             &variant.owned[1]
@@ -476,7 +489,7 @@ impl<'c> Pass<'c> {
             }
             let sign = self.node_sign(taints, req);
             self.node_signs[sign as usize].nodes.set(at);
-            self.slots.push(Slot { node, sign, available, volumes: None, ports: Vec::new() });
+            self.slots.push(Slot { node, sign, available, volumes: None, ports: Vec::new(), guests: 0 });
         }
     }
 

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::pod::{PodId, PodPhase, PodView};
+use karpenter_model::pod::{PodClass, PodId, PodPhase, PodView};
 use karpenter_model::resources::{CPU, MEMORY, Resources};
 use karpenter_model::scheduling::AffinityTerm;
 use karpenter_model::selector::Selector;
@@ -67,6 +67,8 @@ pub(crate) struct Pods {
     pub(crate) all: AllPods,
     /// What each of them is.
     pub(crate) pending: Vec<Pending>,
+    /// So many of them wait. Those after them run, and are asked about one node at a time.
+    pub(crate) waiting: usize,
     /// How many pods were looked at, ever.
     pub(crate) compiled: usize,
 }
@@ -105,11 +107,21 @@ impl Last {
 impl Pods {
     /// Takes over the pending pods. One that is the same object as before keeps its class, unless selectors read other
     /// labels now.
-    pub(crate) fn update(&mut self, snapshot: &Snapshot, names: &mut Names, workers: usize) {
+    ///
+    /// `residents`: pods that run and might move; they come after all that wait, in this order.
+    pub(crate) fn update(
+        &mut self,
+        snapshot: &Snapshot,
+        residents: &[Arc<PodView>],
+        names: &mut Names,
+        workers: usize,
+    ) {
         let going: BTreeSet<&str> =
             snapshot.nodes.iter().filter(|node| node.is_going()).map(ExistingNode::name).collect();
-        let old = std::mem::take(&mut self.all);
+        let before = std::mem::take(&mut self.all);
+        let old = &before[..self.waiting];
         let known = std::mem::take(&mut self.pending);
+        self.waiting = snapshot.pending.len();
         let mut at = 0;
         let mut all = Vec::with_capacity(snapshot.pending.len());
         let mut pending = Vec::with_capacity(snapshot.pending.len());
@@ -131,6 +143,8 @@ impl Pods {
                 pending.push(same.unwrap_or_else(|| self.look_at(pod, moves_freely, &mut last, names)));
             }
         }
+        all.extend(residents.iter().cloned());
+        self.look_at_residents(residents, &going, names, &mut pending);
         self.read_selectors_of_bound(snapshot);
         // Only now it is known which labels matter.
         let everybody = self.read.len() != reads;
@@ -176,10 +190,28 @@ impl Pods {
         }
     }
 
+    /// Pods that stand one after the other here share little, those of one workload share what they are.
+    fn look_at_residents(
+        &mut self,
+        residents: &[Arc<PodView>],
+        going: &BTreeSet<&str>,
+        names: &mut Names,
+        pending: &mut Vec<Pending>,
+    ) {
+        let mut known: BTreeMap<(*const PodClass, bool), Last> = BTreeMap::new();
+        for pod in residents {
+            let moves_freely = moves_freely(pod, going);
+            let last = known.entry((Arc::as_ptr(&pod.class), moves_freely)).or_default();
+            let one = self.look_at(pod, moves_freely, last, names);
+            pending.push(Pending { like_last: false, ..one });
+        }
+    }
+
     /// Pods that run and are to move, by the node they run on: they are not counted there.
     pub(crate) fn moving(&self) -> BTreeMap<&str, Vec<&PodId>> {
         let mut moving: BTreeMap<&str, Vec<&PodId>> = BTreeMap::new();
-        for (pod, _) in self.all.iter().zip(&self.pending).filter(|(_, one)| one.bound) {
+        let waiting = self.all.iter().zip(&self.pending).take(self.waiting);
+        for (pod, _) in waiting.filter(|(_, one)| one.bound) {
             moving.entry(pod.node_name.as_deref().unwrap_or_default()).or_default().push(&pod.id);
         }
         moving
@@ -295,8 +327,8 @@ impl Pods {
         at
     }
 
-    /// Positions in `pending`, largest pods first (SCH-89).
-    pub(crate) fn in_order(&self, workers: usize) -> Vec<Id> {
+    /// By shape: the larger ones first, the same for those of one size.
+    pub(crate) fn ranks(&self) -> (Vec<usize>, usize) {
         let size = |at: usize| {
             let requests = &self.shapes[at].example.requests;
             (requests.amount(CPU), requests.amount(MEMORY))
@@ -305,23 +337,45 @@ impl Pods {
         let mut distinct = sizes.clone();
         distinct.sort_unstable_by(|a, b| b.cmp(a));
         distinct.dedup();
-        let rank = |size| id(distinct.partition_point(|larger| *larger > size));
-        let ranks: Vec<usize> = sizes.into_iter().map(|size| rank(size) as usize).collect();
-        let mut ends = vec![0; distinct.len()];
-        self.pending.iter().for_each(|one| ends[ranks[one.shape as usize]] += 1);
+        let rank = |size| distinct.partition_point(|larger| *larger > size);
+        (sizes.into_iter().map(rank).collect(), distinct.len())
+    }
+
+    /// Positions in `pending`, largest pods first (SCH-89).
+    pub(crate) fn in_order(&self, workers: usize) -> Vec<Id> {
+        let (ranks, distinct) = self.ranks();
+        let mut ends = vec![0; distinct];
+        let waiting = &self.pending[..self.waiting];
+        waiting.iter().for_each(|one| ends[ranks[one.shape as usize]] += 1);
         let mut end = 0;
         for count in &mut ends {
             // For now where the pods of this size begin.
             end += std::mem::replace(count, end);
         }
-        let mut order = vec![(Timestamp::UNIX_EPOCH, 0, 0); self.pending.len()];
-        for (at, one) in self.pending.iter().enumerate() {
+        let mut order = vec![(Timestamp::UNIX_EPOCH, 0, 0); self.waiting];
+        for (at, one) in waiting.iter().enumerate() {
             let next = &mut ends[ranks[one.shape as usize]];
             order[*next] = (one.created_at, one.start_of_uid, id(at));
             *next += 1;
         }
         self.sort_each(&mut order, &ends, workers);
         order.into_iter().map(|(_, _, at)| at).collect()
+    }
+}
+
+impl Pods {
+    /// Sorts some pods, wherever they are in the list, as [`Pods::in_order`] does.
+    pub(crate) fn sort(&self, ranks: &[usize], pods: &mut [Id]) {
+        let key = |at: Id| {
+            let one = &self.pending[at as usize];
+            (ranks[one.shape as usize], one.created_at, one.start_of_uid)
+        };
+        pods.sort_unstable_by(|a, b| {
+            key(*a).cmp(&key(*b)).then_with(|| {
+                let (a, b) = (&self.all[*a as usize], &self.all[*b as usize]);
+                (&a.uid, &a.id).cmp(&(&b.uid, &b.id))
+            })
+        });
     }
 }
 

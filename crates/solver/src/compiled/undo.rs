@@ -45,6 +45,10 @@ pub(crate) enum Change {
     Placed {
         pod: usize,
     },
+    /// A node is no candidate for now.
+    Closed {
+        slot: usize,
+    },
 }
 
 impl Pass<'_> {
@@ -102,6 +106,7 @@ impl Pass<'_> {
             Change::Dead { demand, claim } => self.demands[demand].dead.clear(claim),
             Change::TooSmall { shape, node } => self.too_small[shape as usize].clear(node),
             Change::Placed { pod } => self.placed[pod] = None,
+            Change::Closed { slot } => self.closed.clear(slot),
         }
     }
 

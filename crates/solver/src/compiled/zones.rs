@@ -61,7 +61,6 @@ impl Pass<'_> {
     fn admitted_zones(&mut self, class: Class) -> Zones {
         let variant = self.first_variant(class.kind);
         // Makes it known who is counted.
-        self.groups.against(class.badge, &self.compiled.pods.badges);
         let Compiled { algebra, .. } = &mut *self.compiled;
         let variant = &self.variants[variant];
         let of_zones = variant.owned[1].iter().filter(|group| self.groups.key(**group) == labels::ZONE);
