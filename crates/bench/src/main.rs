@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum as _};
+use karpenter_bench::consolidation::{Swept, sweep};
 use karpenter_bench::instructions::guard;
 use karpenter_bench::run::{Budget, Planner, Row, measure, one_pod, solve};
 use karpenter_bench::scenarios::{Recipe, SCENARIOS};
@@ -31,6 +32,12 @@ enum Task {
     Once { scenario: String, planner: String },
     /// Count instructions of the reference planner and fail where there are more than there may be
     Instructions,
+    /// Look at every node of aged clusters for consolidation
+    Consolidation {
+        /// The largest cluster; smaller ones are half, a quarter and an eighth of it
+        #[arg(long, default_value_t = 10_000)]
+        nodes: usize,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,8 +69,18 @@ fn main() -> Result<ExitCode> {
         }
         Task::Run(args) => run(&args),
         Task::Once { scenario, planner } => once(&scenario, &planner),
+        Task::Consolidation { nodes } => consolidation(nodes),
         Task::Instructions => instructions(),
     }
+}
+
+fn consolidation(nodes: usize) -> Result<ExitCode> {
+    writeln!(stdout(), "load before: {}", load())?;
+    let rows: Vec<Swept> = [8, 4, 2, 1].iter().map(|part| sweep(nodes / part)).collect();
+    karpenter_bench::consolidation::write(&rows, &mut stdout())?;
+    writeln!(stdout(), "load after: {}", load())?;
+    let differ = rows.iter().any(|row| row.differ > 0);
+    Ok(if differ { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn once(scenario: &str, planner: &str) -> Result<ExitCode> {

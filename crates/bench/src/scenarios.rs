@@ -1,6 +1,7 @@
 //! The problems. Each has a name, is drawn from a fixed seed and is the same on every machine.
 
 pub mod adversarial;
+pub mod aged;
 pub mod cluster;
 pub mod kwok;
 pub mod mix;

@@ -10,7 +10,7 @@
 //!
 //! A pass is one [`look::Look`] at the cluster: the [`methods`] are tried on it in order, ask a [`simulation::Simulator`] what would become
 //! of the pods, and answer with commands and with notes for those who want to know why a node stays ([`report`]). [`option`] is what
-//! consolidation could do about a set of nodes.
+//! consolidation could do about a set of nodes, [`verdicts`] what about each node by itself.
 
 pub mod backoff;
 pub mod balanced;
@@ -31,6 +31,7 @@ pub mod repair;
 pub mod report;
 pub mod reserved;
 pub mod simulation;
+pub mod verdicts;
 
 #[cfg(test)]
 mod laws;

@@ -87,22 +87,25 @@ pub fn compute(
     }
 }
 
-fn known_price(claim: &PlannedClaim) -> f64 {
+pub(crate) fn known_price(claim: &PlannedClaim) -> f64 {
     if claim.price == Price::MAX { 0.0 } else { claim.price.per_hour() }
 }
 
 /// The claim, with only what makes it cheaper than the nodes that it replaces.
-fn replacement(
+pub(crate) fn replacement(
     claim: &PlannedClaim,
     candidates: &[&Candidate<'_>],
     price: f64,
     look: &Look<'_>,
 ) -> Result<PlannedClaim, Hopeless> {
+    let all_spot =
+        candidates.iter().all(|candidate| candidate.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT));
+    if !all_spot && claim.price.per_hour() >= price {
+        // The worst launch of a type costs no less than the best one of all, so there is no need to list them.
+        return Err(Hopeless::NotCheaper);
+    }
     let mut choice = Choice::of(claim, look);
-    let spot_to_spot = choice.admits(labels::CAPACITY_TYPE_SPOT)
-        && candidates
-            .iter()
-            .all(|candidate| candidate.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT));
+    let spot_to_spot = all_spot && choice.admits(labels::CAPACITY_TYPE_SPOT);
     if spot_to_spot {
         if !look.gates.spot_to_spot {
             return Err(Hopeless::SpotGate);

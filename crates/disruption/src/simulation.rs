@@ -118,6 +118,12 @@ impl<'a> Simulator<'a> {
         }
     }
 
+    /// Every question takes a pass of its own over the whole cluster: slow and plain, to compare with.
+    #[must_use]
+    pub fn uncompiled(self) -> Self {
+        Self { known: Known::Never, ..self }
+    }
+
     pub fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }
@@ -163,6 +169,11 @@ impl<'a> Simulator<'a> {
             Known::Compiled(known) => Some(known),
             Known::NotYet | Known::Never => None,
         }
+    }
+
+    /// Somebody who finds cheaper nodes than the specified order does plans.
+    pub(crate) fn plans_better(&self) -> bool {
+        self.options.planner != Planner::Reference
     }
 
     fn options_for(&self, question: Question<'_>) -> Options {

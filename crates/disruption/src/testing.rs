@@ -101,6 +101,7 @@ fn pod_requests(cpu: i64) -> Resources {
 }
 
 /// At second 10,000.
+#[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) snapshot: Snapshot,
     pub(crate) pools: BTreeMap<String, PoolFacts>,

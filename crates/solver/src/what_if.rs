@@ -16,7 +16,8 @@ use crate::compiled::pass::Pass;
 use crate::compiled::undo::Mark;
 use crate::compiled::what_if::Parked;
 use crate::options::Options;
-use crate::plan::Plan;
+use crate::places::PodList;
+use crate::plan::{Plan, PlannedClaim};
 
 /// A node of the snapshot, by its place in the order of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,6 +187,24 @@ impl Answer<'_, '_> {
             Site::Node(slot) => Some((&self.pass.compiled.pods.all[*pod as usize], NodeId(self.pass.slots[slot].node))),
             Site::Claim(_) => None,
         })
+    }
+
+    /// Somebody who runs would go to a node that is not initialized.
+    pub fn moves_to_starting_nodes(&self) -> bool {
+        let nodes = &self.pass.compiled.nodes;
+        let waiting = self.pass.compiled.pods.waiting;
+        let moved = self.order.iter().filter(|pod| **pod as usize >= waiting);
+        moved.into_iter().any(|pod| match self.pass.placed[*pod as usize] {
+            Some(Site::Node(slot)) => !nodes[self.pass.slots[slot].node].initialized,
+            _ => false,
+        })
+    }
+
+    /// The first new node, without its pods; `None` where its pods would not have it after all.
+    pub fn claim(&mut self) -> Option<PlannedClaim> {
+        let mut plan = Plan::default();
+        self.pass.finish_claims(&mut plan, &|_| PodList::default());
+        plan.claims.into_iter().next()
     }
 
     pub fn plan(&mut self) -> Plan {

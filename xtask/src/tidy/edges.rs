@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
         &["aws", "aws-*"],
     ),
     // never shipped: scenarios for tests and times of the planners
-    rule("bench", &["model", "solver", "api"], &["aws-*", "kube-client", "kube-runtime", "tokio"]),
+    rule("bench", &["model", "solver", "disruption", "api"], &["aws-*", "kube-client", "kube-runtime", "tokio"]),
     // never shipped: whatever it documents
     rule("xtask", &["model", "api", "schema", "controllers", "operator"], CLOUD),
 ];

@@ -140,7 +140,7 @@ impl Pass<'_> {
     }
 
     /// Adds the claims to the plan; their numbers there.
-    pub(super) fn finish_claims(
+    pub(crate) fn finish_claims(
         &mut self,
         plan: &mut Plan,
         listed: &dyn Fn(&[super::intern::Id]) -> PodList,

@@ -1,0 +1,233 @@
+//! A cluster of many nodes that has shrunk: what consolidation looks at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_disruption::candidates::{Facts, PoolFacts};
+use karpenter_disruption::look::{Gates, Look};
+use karpenter_disruption::simulation::Simulator;
+use karpenter_model::budget::{Budget, Budgets};
+use karpenter_model::claim::{ClaimView, ConditionView, Status};
+use karpenter_model::example;
+use karpenter_model::instance_type::InstanceType;
+use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::node::NodeView;
+use karpenter_model::pdb::PdbView;
+use karpenter_model::pod::{PodId, PodPhase, PodView};
+use karpenter_model::resources::Resources;
+use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
+use karpenter_solver::{Options, Reserved};
+
+use super::parts::{GI, MI, Market, near, on_demand, spread, waiting};
+use crate::dice::Dice;
+
+const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+const TYPES: [&str; 4] = ["m7i.2xlarge", "m7i.4xlarge", "r7i.2xlarge", "c7i.4xlarge"];
+const MILLICORES: [i64; 6] = [100, 150, 250, 250, 500, 1000];
+const POOL: &str = "default";
+/// Pods of one deployment.
+const REPLICAS: usize = 100;
+
+/// All that a look needs, with its owner.
+#[derive(Debug, Clone)]
+pub struct Aged {
+    pub snapshot: Snapshot,
+    pub pools: BTreeMap<String, PoolFacts>,
+    pub budgets: Vec<Arc<PdbView>>,
+    pub rules: LabelRules,
+    queued: BTreeSet<String>,
+    planned: BTreeMap<PodId, Arc<PodView>>,
+    buffer_pods: BTreeMap<String, u32>,
+    pool_costs: BTreeMap<String, f64>,
+}
+
+impl Aged {
+    /// So many nodes, filled from deployments of a hundred pods; then each pod stays with so many chances in a hundred.
+    pub fn new(nodes: usize, stay: usize, seed: u64) -> Self {
+        let market = Market::ec2_7i();
+        let mut dice = Dice::new(seed);
+        let mut ids = Dice::new(seed + 1);
+        let mut supply = Supply::new(nodes.div_ceil(4).max(3));
+        let mut all = Vec::with_capacity(nodes);
+        let mut usage = Resources::new();
+        for number in 0..nodes {
+            let wanted = dice.pick(&TYPES);
+            let known = market.types.iter().find(|known| known.name == wanted);
+            let Some(known) = known else { continue };
+            let mut node = empty_node(number, known, ZONES[number % ZONES.len()]);
+            supply.fill(&mut node, stay, &mut dice, &mut ids);
+            usage.add(&node.capacity());
+            all.push(node);
+        }
+        let mut pool = on_demand(POOL);
+        pool.ready = true;
+        pool.budgets =
+            Budgets::Parsed(vec![Budget { nodes: "100%".parse().expect("a percentage"), reasons: None, window: None }]);
+        let view = Arc::new(pool);
+        let offer = PoolOffer { pool: view.clone(), instance_types: market.types.clone(), usage };
+        let snapshot = Snapshot {
+            pools: vec![offer],
+            nodes: all,
+            namespaces: BTreeMap::from([("default".to_owned(), BTreeMap::new())]),
+            ..Snapshot::default()
+        };
+        let facts = PoolFacts { view, instance_types: Some(market.types) };
+        Self {
+            snapshot,
+            pools: BTreeMap::from([(POOL.to_owned(), facts)]),
+            budgets: supply.budgets(),
+            rules: market.rules,
+            queued: BTreeSet::new(),
+            planned: BTreeMap::new(),
+            buffer_pods: BTreeMap::new(),
+            pool_costs: BTreeMap::new(),
+        }
+    }
+
+    pub fn pods(&self) -> usize {
+        self.snapshot.nodes.iter().map(|node| node.pods.len()).sum()
+    }
+
+    pub fn look(&self) -> Look<'_> {
+        Look {
+            snapshot: &self.snapshot,
+            facts: Facts { pools: &self.pools, budgets: &self.budgets, queued: &self.queued, now: NOW },
+            planned: &self.planned,
+            buffer_pods: &self.buffer_pods,
+            pool_costs: &self.pool_costs,
+            rules: &self.rules,
+            options: Options { reserved: Reserved::Fallback, ..Options::default() },
+            gates: Gates::default(),
+        }
+    }
+}
+
+pub fn simulator<'a>(look: &Look<'a>) -> Simulator<'a> {
+    Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options)
+}
+
+const NOW: Timestamp = Timestamp::constant(1_000_000, 0);
+
+/// Deployments whose pods come in turn.
+struct Supply {
+    templates: Vec<Option<PodView>>,
+    made: Vec<usize>,
+    next: usize,
+}
+
+impl Supply {
+    fn new(deployments: usize) -> Self {
+        Self { templates: vec![None; deployments], made: vec![0; deployments], next: 0 }
+    }
+
+    /// Every third deployment is spread over zones, every eighth over hosts, every ninth keeps its pods apart.
+    fn template(&mut self, number: usize, dice: &mut Dice, ids: &mut Dice) -> PodView {
+        self.templates[number]
+            .get_or_insert_with(|| {
+                let app = format!("app-{number}");
+                let cpu = dice.pick(&MILLICORES);
+                let mebibytes = cpu * (2 + i64::try_from(dice.below(5)).unwrap_or(0)) * GI / MI / 1000;
+                let mut pod = waiting(&app, cpu, mebibytes * MI, ids);
+                pod.labels.insert("app".to_owned(), app.clone());
+                if number.is_multiple_of(3) {
+                    pod.scheduling.spread.push(spread(labels::ZONE, ("app", &app)));
+                }
+                if number.is_multiple_of(8) {
+                    let mut hosts = spread(labels::HOSTNAME, ("app", &app));
+                    hosts.max_skew = 2;
+                    pod.scheduling.spread.push(hosts);
+                }
+                if number.is_multiple_of(9) {
+                    pod.scheduling.anti_affinity.push(near(labels::HOSTNAME, ("app", &app)));
+                }
+                pod
+            })
+            .clone()
+    }
+
+    /// First come, first served until the next does not fit.
+    fn fill(&mut self, node: &mut ExistingNode, stay: usize, dice: &mut Dice, ids: &mut Dice) {
+        let allocatable = node.allocatable();
+        let name = node.name().to_owned();
+        let mut used = Resources::new();
+        loop {
+            let number = self.next % self.templates.len();
+            self.next += 1;
+            let template = self.template(number, dice, ids);
+            used.add(&template.requests);
+            if !used.fits(&allocatable) {
+                break;
+            }
+            self.made[number] += 1;
+            if dice.below(100) >= stay {
+                continue;
+            }
+            let pod = PodView {
+                id: PodId { namespace: "default".to_owned(), name: format!("app-{number}-{}", self.made[number]) },
+                uid: format!("{:016x}", ids.roll()),
+                node_name: Some(name.clone()),
+                phase: PodPhase::Running,
+                unschedulable: false,
+                ..template
+            };
+            node.requested.add(&pod.requests);
+            node.pods.push(Arc::new(pod));
+        }
+        node.pods.sort_by(|a, b| a.id.cmp(&b.id));
+    }
+
+    /// Every second deployment has a budget, and every hundredth budget lets nobody go now.
+    fn budgets(&self) -> Vec<Arc<PdbView>> {
+        let budget = |number: usize| {
+            let app = format!("app-{number}");
+            Arc::new(PdbView {
+                selector: Some(karpenter_model::selector::Selector::labels([("app", app.as_str())])),
+                id: PodId { namespace: "default".to_owned(), name: app },
+                disruptions_allowed: i32::from(!number.is_multiple_of(200)),
+                never_allows: false,
+                lets_unready_go: false,
+            })
+        };
+        (0..self.templates.len()).step_by(2).map(budget).collect()
+    }
+}
+
+fn empty_node(number: usize, known: &InstanceType, zone: &str) -> ExistingNode {
+    let name = format!("node-{number:05}");
+    let labels: BTreeMap<String, String> = [
+        (labels::REGISTERED, "true"),
+        (labels::INITIALIZED, "true"),
+        (labels::HOSTNAME, name.as_str()),
+        (labels::INSTANCE_TYPE, &known.name),
+        (labels::ZONE, zone),
+        (labels::CAPACITY_TYPE, labels::CAPACITY_TYPE_ON_DEMAND),
+        (labels::NODEPOOL, POOL),
+        (labels::ARCH, "amd64"),
+        (labels::OS, "linux"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    let condition = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
+    let node = NodeView {
+        labels: labels.clone(),
+        capacity: known.capacity.clone(),
+        allocatable: known.allocatable(),
+        ready: true,
+        provider_id: Some(format!("id-{name}")),
+        ..example::node(&name)
+    };
+    let claim = ClaimView {
+        labels,
+        pool: Some(POOL.to_owned()),
+        launched: condition,
+        registered: condition,
+        initialized: condition,
+        consolidatable: true,
+        provider_id: node.provider_id.clone(),
+        capacity: node.capacity.clone(),
+        allocatable: node.allocatable.clone(),
+        ..example::claim(&format!("{name}-claim"))
+    };
+    ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(claim)), ..ExistingNode::default() }
+}

@@ -1,0 +1,280 @@
+//! Generated clusters: whatever is asked of the compiled snapshot, a pass of its own says the same.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::labels;
+use karpenter_model::pdb::PdbView;
+use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::protection::Protection;
+use karpenter_model::quantity::Quantity;
+use karpenter_model::requirements::{Requirement, Requirements};
+use karpenter_model::scheduling::{
+    AffinityTerm, HostPort, Namespaces, NodePolicy, Preferred, SpreadConstraint, WhenUnsatisfiable,
+};
+use karpenter_model::selector::Selector;
+use karpenter_model::taints::{Effect, Taint, Toleration};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::{Verdict, of};
+use crate::candidates::{Candidate, Class};
+use crate::look::Look;
+use crate::option;
+use crate::simulation::{Question, Simulated, Simulator};
+use crate::testing::{Cluster, ZONES, instance_type, running, waiting};
+
+/// One thing that a pod asks for.
+#[derive(Debug, Clone, Copy)]
+enum Wish {
+    Zone(usize),
+    Spread(&'static str, bool),
+    Apart(&'static str, bool),
+    Near(&'static str),
+    Port(u16),
+    Volume(usize),
+    VolumeIn(usize),
+    Tolerates,
+    Protected,
+}
+
+fn any_wish() -> impl Strategy<Value = Wish> {
+    let key = || select(vec![labels::ZONE, labels::HOSTNAME]);
+    prop_oneof![
+        (0..3_usize).prop_map(Wish::Zone),
+        (key(), any::<bool>()).prop_map(|(key, hard)| Wish::Spread(key, hard)),
+        (key(), any::<bool>()).prop_map(|(key, hard)| Wish::Apart(key, hard)),
+        key().prop_map(Wish::Near),
+        (80..82_u16).prop_map(Wish::Port),
+        (0..3_usize).prop_map(Wish::Volume),
+        (0..3_usize).prop_map(Wish::VolumeIn),
+        Just(Wish::Tolerates),
+        Just(Wish::Protected),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Drawn {
+    app: usize,
+    cpu: i64,
+    wishes: Vec<Wish>,
+}
+
+fn any_pod() -> impl Strategy<Value = Drawn> {
+    (0..3_usize, 1..5_i64, prop::collection::vec(any_wish(), 0..3)).prop_map(|(app, cpu, wishes)| Drawn {
+        app,
+        cpu,
+        wishes,
+    })
+}
+
+const APPS: [&str; 3] = ["web", "db", "batch"];
+
+fn wished(pod: &mut PodView, app: &str, wish: Wish) {
+    let term = |key: &str| AffinityTerm {
+        key: key.to_owned(),
+        selector: Some(Selector::labels([("app", app)])),
+        namespaces: Namespaces::only("default"),
+    };
+    match wish {
+        Wish::Zone(at) => pod.scheduling.node_selector.add(Requirement::any_of(labels::ZONE, [ZONES[at]])),
+        Wish::Spread(key, hard) => pod.scheduling.spread.push(SpreadConstraint {
+            key: key.to_owned(),
+            max_skew: 1,
+            when: if hard { WhenUnsatisfiable::DoNotSchedule } else { WhenUnsatisfiable::ScheduleAnyway },
+            selector: Some(Selector::labels([("app", app)])),
+            min_domains: None,
+            node_affinity_policy: NodePolicy::Honor,
+            node_taints_policy: NodePolicy::Ignore,
+        }),
+        Wish::Apart(key, true) => pod.scheduling.anti_affinity.push(term(key)),
+        Wish::Apart(key, false) => {
+            pod.scheduling.preferred_anti_affinity.push(Preferred { weight: 1, value: term(key) });
+        }
+        Wish::Near(key) => pod.scheduling.affinity.push(term(key)),
+        Wish::Port(port) => {
+            pod.scheduling.host_ports.push(HostPort { ip: "0.0.0.0".into(), port, protocol: "TCP".into() });
+        }
+        Wish::Volume(at) => {
+            pod.scheduling.volumes.claims.entry("d.csi".to_owned()).or_default().insert(format!("v{at}"));
+        }
+        Wish::VolumeIn(at) => {
+            let here = Requirements::from_iter([Requirement::any_of(labels::ZONE, [ZONES[at]])]);
+            pod.scheduling.volumes.alternatives.push(here);
+        }
+        Wish::Tolerates => pod.scheduling.tolerations.push(Toleration {
+            key: "t".into(),
+            effect: None,
+            ..Toleration::prefer_no_schedule()
+        }),
+        Wish::Protected => pod.protection = Protection::Always,
+    }
+}
+
+fn pod(drawn: &Drawn, mut pod: PodView) -> PodView {
+    let app = APPS[drawn.app];
+    pod.labels.insert("app".to_owned(), app.to_owned());
+    pod.requests.set("cpu", Quantity::milli(drawn.cpu * 500));
+    for wish in &drawn.wishes {
+        wished(&mut pod, app, *wish);
+    }
+    pod
+}
+
+#[derive(Debug, Clone)]
+struct DrawnNode {
+    kind: &'static str,
+    zone: usize,
+    pool: &'static str,
+    pods: Vec<Drawn>,
+    starting: bool,
+    unsettled: bool,
+}
+
+fn any_node() -> impl Strategy<Value = DrawnNode> {
+    let kind = select(vec!["small", "large", "large spot", "huge"]);
+    let pods = prop::collection::vec(any_pod(), 0..5);
+    (kind, 0..3_usize, select(vec!["p", "p", "q"]), pods, 0..10_u8, 0..5_u8).prop_map(
+        |(kind, zone, pool, pods, starting, unsettled)| DrawnNode {
+            kind,
+            zone,
+            pool,
+            pods,
+            starting: starting == 0,
+            unsettled: unsettled == 0,
+        },
+    )
+}
+
+fn pdb(name: &str, app: &str, allowed: i32) -> PdbView {
+    PdbView {
+        id: PodId { namespace: "default".into(), name: name.into() },
+        selector: Some(Selector::labels([("app", app)])),
+        disruptions_allowed: allowed,
+        never_allows: allowed < 0,
+        lets_unready_go: false,
+    }
+}
+
+fn any_cluster() -> impl Strategy<Value = Cluster> {
+    let nodes = prop::collection::vec(any_node(), 2..7);
+    let waits = prop::collection::vec(any_pod(), 0..2);
+    let pools = (any::<bool>(), any::<bool>(), 0..4_i64);
+    let budgets = prop::collection::vec((0..3_usize, -1..2_i32), 0..3);
+    (nodes, waits, pools, budgets, any::<bool>()).prop_map(|(nodes, waits, (tainted, quiet, limit), budgets, gate)| {
+        let types = [
+            instance_type("nano", 1, 0.1, &[]),
+            instance_type("small", 4, 0.4, &[0.2, 0.1, 0.3]),
+            instance_type("large", 16, 1.5, &[0.9, 0.6, 0.5]),
+            instance_type("huge", 64, 6.4, &[]),
+        ];
+        let mut cluster = Cluster::new(types)
+            .pool("p", |pool| {
+                pool.limits = match limit {
+                    0 => karpenter_model::resources::Resources::new().with("cpu", Quantity::units(40)),
+                    _ => karpenter_model::resources::Resources::new(),
+                };
+                if quiet {
+                    let after = karpenter_model::duration::GoDuration::from_secs(60);
+                    pool.consolidate_after = karpenter_model::duration::NillableDuration::After(after);
+                }
+            })
+            .pool("q", |pool| {
+                if tainted {
+                    pool.taints.push(Taint::new("t", "1", Effect::NoSchedule));
+                }
+            });
+        cluster.gates.spot_to_spot = gate;
+        for (at, drawn) in nodes.iter().enumerate() {
+            let name = format!("n{at}");
+            let pods = drawn.pods.iter().enumerate();
+            let pods = pods.map(|(turn, one)| pod(one, running(&format!("{name}-{turn}"), 1)));
+            cluster = cluster.node(&name, drawn.pool, drawn.kind, pods).change(&name, |node| {
+                node.labels.insert(labels::ZONE.to_owned(), ZONES[drawn.zone].to_owned());
+                if drawn.starting {
+                    node.labels.remove(labels::INITIALIZED);
+                }
+                if drawn.pool == "q" && tainted {
+                    node.taints.push(Taint::new("t", "1", Effect::NoSchedule));
+                }
+            });
+            if drawn.unsettled {
+                let now = cluster.now;
+                cluster = cluster.claim(&name, |claim| claim.last_pod_event = Some(now));
+            }
+        }
+        for (at, one) in waits.iter().enumerate() {
+            cluster = cluster.waiting(pod(one, waiting(&format!("waits-{at}"), 1)));
+        }
+        for (at, (app, allowed)) in budgets.into_iter().enumerate() {
+            cluster = cluster.pdb(pdb(&format!("b{at}"), APPS[app], allowed));
+        }
+        let usages = usages(&cluster);
+        for offer in &mut cluster.snapshot.pools {
+            offer.usage = usages.get(&offer.pool.name).cloned().unwrap_or_default();
+        }
+        cluster
+    })
+}
+
+fn usages(cluster: &Cluster) -> BTreeMap<String, karpenter_model::resources::Resources> {
+    let mut usages: BTreeMap<String, karpenter_model::resources::Resources> = BTreeMap::new();
+    for node in &cluster.snapshot.nodes {
+        usages.entry(node.pool().unwrap_or_default().to_owned()).or_default().add(&node.capacity());
+    }
+    usages
+}
+
+fn text(simulated: &Simulated) -> String {
+    let Simulated { plan, moved, homeless } = simulated;
+    format!("{:#?} {:#?} {:#?} {moved:?} {homeless:?}", plan.placed, plan.claims, plan.unplaced)
+}
+
+/// DIS-81 … DIS-92: sets of nodes of every size, drift's and consolidation's way of asking.
+fn same_simulations(look: &Look<'_>, simulator: &mut Simulator<'_>, candidates: &[Candidate<'_>]) {
+    let all: Vec<&Candidate<'_>> = candidates.iter().collect();
+    for going in all.windows(1).chain(all.windows(2)).chain(all.windows(3)).chain([&all[..]]) {
+        for leave_unsettled_alone in [true, false] {
+            let question = Question { leave_unsettled_alone, ..Question::default() };
+            let want = simulator.without_from_scratch(going, question);
+            assert_eq!(text(&simulator.without(going, question)), text(&want), "{}", look.snapshot.nodes.len());
+        }
+    }
+}
+
+proptest! {
+    /// DIS-81 … DIS-92, DIS-104 … DIS-116: spread, affinity, ports, volumes, taints, limits, budgets of pods and starting nodes.
+    #[test]
+    fn verdicts_are_what_a_pass_for_each_node_says(cluster in any_cluster()) {
+        let look = cluster.look();
+        let candidates = look.candidates(Class::Graceful, &mut Vec::new());
+        let new = || Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options);
+        let mut simulator = new();
+        same_simulations(&look, &mut simulator, &candidates);
+        let mut plain = new().uncompiled();
+        for candidate in &candidates {
+            let want = match option::compute(&[candidate], &look, &mut plain) {
+                Ok(found) if found.replacements.is_empty() => Verdict::Delete { savings: found.savings },
+                Ok(found) => Verdict::Replace { savings: found.savings },
+                Err(why) => Verdict::Stays(why),
+            };
+            prop_assert_eq!(of(candidate, &look, &mut simulator), want, "{}", candidate.name());
+        }
+    }
+}
+
+/// DIS-87: what keeps a node is said as by the simulation itself.
+#[test]
+fn a_node_that_stays_says_why() {
+    let only = |pod: PodView| pod.but(|pod| pod.scheduling.node_selector.add(Requirement::any_of("x", ["y"])));
+    let cluster = Cluster::new([instance_type("small", 4, 0.4, &[])])
+        .pool("p", |_| ())
+        .node("a", "p", "small", [only(running("x", 1))])
+        .node("b", "p", "small", [running("y", 1)]);
+    cluster.with(|look, simulator| {
+        let candidates = look.candidates(Class::Graceful, &mut Vec::new());
+        let verdicts = super::of_each(&candidates.iter().collect::<Vec<_>>(), look, simulator);
+        assert!(matches!(&verdicts[0], Verdict::Stays(why) if why.to_string().contains("default/x")), "{verdicts:?}");
+        assert_eq!(verdicts[1], Verdict::Delete { savings: 0.4 });
+        assert!((verdicts[1].savings() - 0.4).abs() < 1e-9 && verdicts[0].savings() == 0.0);
+    });
+}
