@@ -5,6 +5,7 @@ use std::io::{Result, Write};
 use std::time::Instant;
 
 use karpenter_disruption::candidates::{Candidate, Class};
+use karpenter_disruption::methods::{Consolidation, Method, Seen, empty};
 use karpenter_disruption::verdicts::{self, Verdict};
 
 use crate::scenarios::aged::{Aged, simulator};
@@ -36,6 +37,138 @@ impl Swept {
     pub fn ratio(&self) -> f64 {
         self.plain_ms * self.candidates as f64 / self.all_ms
     }
+}
+
+/// How nodes that go together are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// The longest run of at most a hundred nodes, one command a round; then single nodes.
+    Specified,
+    ByValue,
+}
+
+/// A cluster consolidated until nothing is found any more.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixpoint {
+    pub rounds: usize,
+    pub commands: usize,
+    pub moved: usize,
+    pub before: f64,
+    pub after: f64,
+    /// The most that could have been saved.
+    pub most: f64,
+    /// The longest search.
+    pub search_ms: f64,
+    /// What the first round of commands saves.
+    pub first: f64,
+}
+
+impl Fixpoint {
+    pub fn saved(&self) -> f64 {
+        self.before - self.after
+    }
+
+    /// Pods that moved for a dollar per hour.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    pub fn moved_per_dollar(&self) -> f64 {
+        self.moved as f64 / self.saved()
+    }
+}
+
+/// No search takes as many rounds.
+const MOST_ROUNDS: usize = 5000;
+
+/// One round after the other, each on the cluster that the last one left.
+pub fn to_fixpoint(mut aged: Aged, search: Search) -> Fixpoint {
+    let before = aged.cost();
+    let mut all =
+        Fixpoint { rounds: 0, commands: 0, moved: 0, before, after: before, most: 0.0, search_ms: 0.0, first: 0.0 };
+    let mut seen = Seen::default();
+    while all.rounds < MOST_ROUNDS {
+        let commands = {
+            let look = aged.look();
+            let started = Instant::now();
+            let mut found = empty(&look).commands;
+            if found.is_empty() {
+                let mut known = simulator(&look);
+                let multi = Consolidation::new(&look, &mut known, Method::Multi);
+                found = match search {
+                    Search::Specified => multi.multi(&mut || false).commands,
+                    Search::ByValue => {
+                        let searched = multi.by_value(&mut || false);
+                        if all.rounds == 0 {
+                            all.most = searched.outlook.most;
+                        }
+                        searched.decided.commands
+                    }
+                };
+                if found.is_empty() {
+                    let single = Consolidation::new(&look, &mut known, Method::Single);
+                    found = single.single(&mut seen, &mut || false).commands;
+                }
+            }
+            all.search_ms = all.search_ms.max(ms(started));
+            found
+        };
+        if commands.is_empty() {
+            break;
+        }
+        if all.rounds == 0 {
+            all.first = commands.iter().map(|command| command.savings).sum();
+        }
+        all.rounds += 1;
+        for command in commands {
+            all.commands += 1;
+            all.moved += aged.apply(&command, all.commands);
+        }
+    }
+    all.after = aged.cost();
+    all
+}
+
+/// Both ways on the same cluster (G10, G11).
+pub fn compare(nodes: usize, stay: usize, out: &mut dyn Write) -> Result<()> {
+    let aged = Aged::new(nodes, stay, 92);
+    writeln!(out, "{nodes} nodes of which {stay} % of the pods are left:")?;
+    let specified = to_fixpoint(aged.clone(), Search::Specified);
+    let ours = to_fixpoint(aged, Search::ByValue);
+    for (name, one) in [("specified", &specified), ("by value", &ours)] {
+        writeln!(
+            out,
+            "  {name}: {} rounds, {} commands, ${:.2} to ${:.2} per hour (at most ${:.2} could be saved), {} pods moved, \
+             {:.1} per dollar; first round saves ${:.2}; longest search {:.0} ms",
+            one.rounds,
+            one.commands,
+            one.before,
+            one.after,
+            ours.most,
+            one.moved,
+            one.moved_per_dollar(),
+            one.first,
+            one.search_ms
+        )?;
+    }
+    writeln!(out, "  savings {:.3} times those of the specified search", ours.saved() / specified.saved())
+}
+
+/// How long one search by value takes, and what it finds.
+pub fn search_once(nodes: usize, out: &mut dyn Write) -> Result<()> {
+    let aged = Aged::new(nodes, 50, 93);
+    let look = aged.look();
+    let started = Instant::now();
+    let mut known = simulator(&look);
+    let searched = Consolidation::new(&look, &mut known, Method::Multi).by_value(&mut || false);
+    let took = ms(started);
+    let gone: usize = searched.decided.commands.iter().map(|command| command.going.len()).sum();
+    writeln!(
+        out,
+        "{nodes} nodes: searched by value in {took:.0} ms: {} commands, {gone} nodes go, saves ${:.2} of ${:.2} per hour, at \
+         most ${:.2} left",
+        searched.decided.commands.len(),
+        searched.outlook.found,
+        aged.cost(),
+        searched.outlook.left()
+    )
 }
 
 fn ms(since: Instant) -> f64 {

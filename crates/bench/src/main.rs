@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum as _};
-use karpenter_bench::consolidation::{Swept, sweep};
+use karpenter_bench::consolidation::{Swept, compare, search_once, sweep};
 use karpenter_bench::instructions::guard;
 use karpenter_bench::run::{Budget, Planner, Row, measure, one_pod, solve};
 use karpenter_bench::scenarios::{Recipe, SCENARIOS};
@@ -78,6 +78,9 @@ fn consolidation(nodes: usize) -> Result<ExitCode> {
     writeln!(stdout(), "load before: {}", load())?;
     let rows: Vec<Swept> = [8, 4, 2, 1].iter().map(|part| sweep(nodes / part)).collect();
     karpenter_bench::consolidation::write(&rows, &mut stdout())?;
+    search_once(nodes, &mut stdout())?;
+    // Carrying commands out one by one compiles the cluster for each, so the way to the end is gone with a tenth of it.
+    compare(nodes / 10, 50, &mut stdout())?;
     writeln!(stdout(), "load after: {}", load())?;
     let differ = rows.iter().any(|row| row.differ > 0);
     Ok(if differ { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -32,6 +32,7 @@ pub mod report;
 pub mod reserved;
 pub mod simulation;
 pub mod verdicts;
+pub mod worth;
 
 #[cfg(test)]
 mod laws;

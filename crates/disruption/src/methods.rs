@@ -23,7 +23,7 @@ mod repair;
 mod staged;
 pub mod validation;
 
-pub use self::consolidation::{Consolidation, Seen};
+pub use self::consolidation::{Consolidation, Outlook, Searched, Seen};
 pub use self::drift::{StaticPool, drifted, drifted_but, static_drift};
 pub use self::emptiness::empty;
 pub use self::repair::{RepairOptions, Sick, sick};
@@ -168,6 +168,17 @@ impl Command {
         }
     }
 
+    /// What the command is worth and what it costs.
+    pub fn economics(&self) -> Economics {
+        Economics {
+            saved_per_hour: self.savings,
+            evictions: self.going.iter().map(|going| going.pods).sum(),
+            nodes_gone: self.going.len(),
+            nodes_new: self.replacements.len(),
+            nodes_receiving: self.receiving.len(),
+        }
+    }
+
     pub fn text(&self) -> String {
         let nodes: Vec<&str> = self.going.iter().map(|going| going.node.as_str()).collect();
         Text { decision: self.decision, nodes: &nodes, replacements: self.replacements.len(), identity: None }
@@ -189,6 +200,34 @@ impl Command {
         let identity = Identity { reason: self.method.reason(), id, pools: &pools, savings: self.savings };
         Text { decision: self.decision, nodes: &nodes, replacements: self.replacements.len(), identity: Some(identity) }
             .to_string()
+    }
+}
+
+/// What a command is worth and what it costs, so that anybody can say whether it was right.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Economics {
+    pub saved_per_hour: f64,
+    /// Pods that have to find another place.
+    pub evictions: usize,
+    pub nodes_gone: usize,
+    pub nodes_new: usize,
+    /// Nodes that exist and receive pods.
+    pub nodes_receiving: usize,
+}
+
+impl std::fmt::Display for Economics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { saved_per_hour, evictions, nodes_gone, nodes_new, nodes_receiving } = self;
+        write!(f, "saves ${saved_per_hour:.2} per hour, evicts {evictions} pods, {nodes_gone} nodes go")?;
+        match (nodes_new, nodes_receiving) {
+            (0, 0) => f.write_str("; nobody has to find another place"),
+            (0, receiving) => write!(f, "; all pods fit on {receiving} nodes that exist"),
+            (new, 0) => write!(f, "; {new} new nodes cost less at any price of their lists"),
+            (new, receiving) => write!(
+                f,
+                "; pods fit on {receiving} nodes that exist, and {new} new nodes cost less at any price of their lists"
+            ),
+        }
     }
 }
 

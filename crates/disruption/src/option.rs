@@ -87,6 +87,60 @@ pub fn compute(
     }
 }
 
+/// The same where several nodes may take their place.
+pub(crate) fn compute_several(
+    candidates: &[&Candidate<'_>],
+    look: &Look<'_>,
+    simulator: &mut Simulator<'_>,
+) -> Result<Move, Hopeless> {
+    let question = Question { leave_unsettled_alone: true, ..Question::default() };
+    of_simulated(simulator.without(candidates, question), candidates, look)
+}
+
+/// What a simulation of these nodes amounts to, with as many replacements as it takes.
+pub(crate) fn of_simulated(
+    simulated: Simulated,
+    candidates: &[&Candidate<'_>],
+    look: &Look<'_>,
+) -> Result<Move, Hopeless> {
+    if !simulated.homeless.is_empty() {
+        return Err(Hopeless::Homeless(simulated.homeless_text()));
+    }
+    let replacements = replacements(simulated.claims(), candidates, look)?;
+    let price: f64 = candidates.iter().map(|candidate| candidate.price.per_hour()).sum();
+    let savings = price - replacements.iter().map(known_price).sum::<f64>();
+    Ok(Move { replacements, savings, simulated })
+}
+
+/// Several replacements have to save this part of what the nodes cost: many pods move for it (G11).
+const WORTH_SEVERAL: f64 = 0.1;
+
+/// What takes the place of these nodes, each with only what keeps the whole cheaper than they are, at whatever price of its
+/// list it is launched. One replacement as specified; several where that is clearly cheaper.
+pub(crate) fn replacements(
+    claims: &[PlannedClaim],
+    candidates: &[&Candidate<'_>],
+    look: &Look<'_>,
+) -> Result<Vec<PlannedClaim>, Hopeless> {
+    let price: f64 = candidates.iter().map(|candidate| candidate.price.per_hour()).sum();
+    match claims {
+        [] => Ok(Vec::new()),
+        [claim] => {
+            let one = replacement(claim, candidates, price, look)?;
+            let kept = if candidates.len() > 1 { without_own_types(&one, candidates, look)? } else { Some(one) };
+            kept.map(|claim| vec![claim]).ok_or(Hopeless::NotCheaper)
+        }
+        many => {
+            let least: f64 = many.iter().map(known_price).sum();
+            if least <= 0.0 || least > price * (1.0 - WORTH_SEVERAL) {
+                return Err(Hopeless::NotCheaper);
+            }
+            let share = |claim: &PlannedClaim| known_price(claim) * price / least;
+            many.iter().map(|claim| replacement(claim, candidates, share(claim), look)).collect()
+        }
+    }
+}
+
 pub(crate) fn known_price(claim: &PlannedClaim) -> f64 {
     if claim.price == Price::MAX { 0.0 } else { claim.price.per_hour() }
 }

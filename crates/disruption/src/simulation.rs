@@ -89,8 +89,17 @@ enum Known {
     /// Nobody has asked yet.
     NotYet,
     Compiled(Box<WhatIf>),
+    /// Somebody is at it.
+    Changed,
     /// Each question takes a pass of its own.
     Never,
+}
+
+/// The nodes of the candidates, and the pods that move with them.
+fn going(known: &WhatIf, candidates: &[&Candidate<'_>]) -> Option<(Vec<NodeId>, BTreeSet<PodId>)> {
+    let nodes: Vec<NodeId> = candidates.iter().map(|candidate| known.node(candidate.name())).collect::<Option<_>>()?;
+    let moved = nodes.iter().flat_map(|node| known.residents(*node)).map(|pod| pod.id.clone()).collect();
+    Some((nodes, moved))
 }
 
 impl<'a> Simulator<'a> {
@@ -141,16 +150,49 @@ impl<'a> Simulator<'a> {
         let options = self.options_for(question);
         let asking = Asking { leave_unsettled_alone: question.leave_unsettled_alone };
         let known = self.compiled()?;
-        let nodes: Vec<NodeId> =
-            candidates.iter().map(|candidate| known.node(candidate.name())).collect::<Option<_>>()?;
-        let moved: BTreeSet<PodId> =
-            nodes.iter().flat_map(|node| known.residents(*node)).map(|pod| pod.id.clone()).collect();
+        let (nodes, moved) = going(known, candidates)?;
         let plan = known.without(&nodes, asking, |answer| {
             // Somebody who plans better than the reference has something to say only where new nodes are wanted.
             (options.planner == Planner::Reference || answer.claims() == 0).then(|| answer.plan())
         })??;
         let homeless = self.homeless(&plan, &moved);
         Some(Simulated { plan, moved, homeless })
+    }
+
+    /// The cluster without the candidates; where `approve` finds something in it, it stays like that for the questions that
+    /// follow. `None` also where questions cannot be asked of a compiled snapshot.
+    pub(crate) fn settle<T>(
+        &mut self,
+        candidates: &[&Candidate<'_>],
+        approve: impl FnOnce(Simulated) -> Option<T>,
+    ) -> Option<T> {
+        let mut known = match std::mem::replace(&mut self.known, Known::Changed) {
+            Known::Compiled(known) => known,
+            other => {
+                self.known = other;
+                return None;
+            }
+        };
+        let found = going(&known, candidates).and_then(|(nodes, moved)| {
+            known.without(&nodes, Asking { leave_unsettled_alone: true }, |answer| {
+                let plan = answer.plan();
+                let homeless = self.homeless(&plan, &moved);
+                let found = approve(Simulated { plan, moved, homeless });
+                if found.is_some() {
+                    answer.keep();
+                }
+                found
+            })
+        });
+        self.known = Known::Compiled(known);
+        found.flatten()
+    }
+
+    /// What was settled is forgotten: the cluster is as it is.
+    pub(crate) fn forget(&mut self) {
+        if matches!(self.known, Known::Compiled(_) | Known::Changed) {
+            self.known = Known::NotYet;
+        }
     }
 
     /// The compiled snapshot, where there is one.
@@ -167,7 +209,7 @@ impl<'a> Simulator<'a> {
         }
         match &mut self.known {
             Known::Compiled(known) => Some(known),
-            Known::NotYet | Known::Never => None,
+            Known::NotYet | Known::Changed | Known::Never => None,
         }
     }
 

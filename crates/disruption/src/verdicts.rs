@@ -75,4 +75,4 @@ fn quick(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -17,7 +17,7 @@ use crate::compiled::undo::Mark;
 use crate::compiled::what_if::Parked;
 use crate::options::Options;
 use crate::places::PodList;
-use crate::plan::{Plan, PlannedClaim};
+use crate::plan::{Placement, Plan, PlannedClaim};
 
 /// A node of the snapshot, by its place in the order of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +47,8 @@ pub struct WhatIf {
     ranks: Vec<usize>,
     /// Of pools that have limits: their place, and what their nodes have.
     usages: BTreeMap<String, (usize, Resources)>,
+    /// New nodes of answers that were kept.
+    kept_claims: usize,
 }
 
 impl std::fmt::Debug for WhatIf {
@@ -81,7 +83,9 @@ impl WhatIf {
             return None;
         }
         let waiting = compiled.pods.waiting;
-        residents.iter_mut().for_each(|range| *range = waiting + range.start..waiting + range.end);
+        for range in &mut residents {
+            *range = waiting + range.start..waiting + range.end;
+        }
         let mut slots = vec![None; nodes.len()];
         compiled.order.iter().enumerate().for_each(|(slot, node)| slots[*node] = Some(slot));
         let mut restless = Bits::default();
@@ -104,7 +108,7 @@ impl WhatIf {
         }
         let base = pass.mark();
         let parked = Some(pass.park());
-        Some(Self { compiled, parked, base, residents, slots, unsettled: restless, ranks, usages })
+        Some(Self { compiled, parked, base, residents, slots, unsettled: restless, ranks, usages, kept_claims: 0 })
     }
 
     /// The node with this name.
@@ -117,18 +121,35 @@ impl WhatIf {
         &self.compiled.pods.all[self.residents[node.0].clone()]
     }
 
-    /// The cluster without these nodes, for as long as somebody looks at it.
+    /// The node has received pods in an answer that was kept.
+    pub fn has_guests(&self, node: NodeId) -> bool {
+        let slot = self.slots[node.0];
+        self.parked.as_ref().zip(slot).is_some_and(|(parked, slot)| parked.guests(slot) > 0)
+    }
+
+    /// Some pool may not grow as it likes.
+    pub fn has_limits(&self) -> bool {
+        !self.usages.is_empty()
+    }
+
+    /// The cluster without these nodes, for as long as somebody looks at it; `None` where one of them has guests.
     pub fn without<T>(
         &mut self,
         nodes: &[NodeId],
         asking: Asking,
         look: impl FnOnce(&mut Answer<'_, '_>) -> T,
     ) -> Option<T> {
+        if nodes.iter().any(|node| self.has_guests(*node)) {
+            // Who came in an answer that was kept has no place to go back to.
+            return None;
+        }
         let parked = self.parked.take()?;
         let mut pass = Pass::resume(&mut self.compiled, parked);
         pass.unsettled = if asking.leave_unsettled_alone { self.unsettled.clone() } else { Bits::default() };
         let mut usages: BTreeMap<&str, Resources> = BTreeMap::new();
-        let mut order: Vec<Id> = (0..pass.compiled.pods.waiting).map(id).collect();
+        // Those who have a place already waited for an earlier question, and its answer was kept.
+        let waiting = (0..pass.compiled.pods.waiting).filter(|pod| pass.placed[*pod].is_none());
+        let mut order: Vec<Id> = waiting.map(id).collect();
         for node in nodes {
             let residents = self.residents[node.0].clone();
             order.extend(residents.clone().map(id));
@@ -149,9 +170,25 @@ impl WhatIf {
         }
         pass.compiled.pods.sort(&self.ranks, &mut order);
         pass.run_some(&order, &mut || false);
-        let mut answer = Answer { pass: &mut pass, order: &order };
+        let claims = self.kept_claims;
+        let mut answer = Answer { pass: &mut pass, order: &order, first_claim: claims, kept: false };
         let seen = look(&mut answer);
-        pass.roll_back(&self.base);
+        if answer.kept {
+            for claim in claims..pass.claims.len() {
+                // Later questions have nodes of their own.
+                pass.sealed.set(claim);
+            }
+            self.kept_claims = pass.claims.len();
+            self.base = pass.mark();
+            for node in nodes {
+                let source = &pass.compiled.nodes[node.0].source;
+                if let Some((_, usage)) = source.pool().and_then(|pool| self.usages.get_mut(pool)) {
+                    usage.subtract(&source.capacity());
+                }
+            }
+        } else {
+            pass.roll_back(&self.base);
+        }
         for pod in order {
             pass.refused[pod as usize] = None;
         }
@@ -165,12 +202,30 @@ impl WhatIf {
 pub struct Answer<'a, 'c> {
     pass: &'a mut Pass<'c>,
     order: &'a [Id],
+    /// Those before it belong to answers that were kept.
+    first_claim: usize,
+    kept: bool,
 }
 
 impl Answer<'_, '_> {
     /// How many new nodes there would be.
     pub fn claims(&self) -> usize {
-        self.pass.claims.len()
+        self.pass.claims.len() - self.first_claim
+    }
+
+    /// From now on the cluster is as this answer says: the nodes are gone, their pods are elsewhere. Nodes that have received
+    /// pods must not be asked about any more.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Pods that run and have no place on an existing node.
+    pub fn overflow(&self) -> impl Iterator<Item = &Arc<PodView>> {
+        let waiting = self.pass.compiled.pods.waiting;
+        let moved = self.order.iter().filter(move |pod| **pod as usize >= waiting);
+        moved
+            .filter(|pod| !matches!(self.pass.placed[**pod as usize], Some(Site::Node(_))))
+            .map(|pod| &self.pass.compiled.pods.all[*pod as usize])
     }
 
     /// Pods that have no place, and do not just go on waiting.
@@ -200,14 +255,26 @@ impl Answer<'_, '_> {
         })
     }
 
-    /// The first new node, without its pods; `None` where its pods would not have it after all.
+    /// The only new node, without its pods; `None` where its pods would not have it after all.
     pub fn claim(&mut self) -> Option<PlannedClaim> {
         let mut plan = Plan::default();
         self.pass.finish_claims(&mut plan, &|_| PodList::default());
-        plan.claims.into_iter().next()
+        plan.claims.pop().filter(|_| self.claims() == 1)
     }
 
+    /// Who goes where; without new nodes of answers that were kept.
     pub fn plan(&mut self) -> Plan {
-        self.pass.finish_some(self.order)
+        let mut plan = self.pass.finish_some(self.order);
+        if self.first_claim > 0 {
+            // Claims that offer too few values are left out of a plan, and such answers are not kept.
+            let kept = self.first_claim.min(plan.claims.len());
+            plan.claims.drain(..kept);
+            for place in plan.placed.values_mut() {
+                if let Placement::New(at) = place {
+                    *at = at.saturating_sub(kept);
+                }
+            }
+        }
+        plan
     }
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_disruption::candidates::{Facts, PoolFacts};
+use karpenter_disruption::candidates::{Candidate, Class, Facts, PoolFacts};
 use karpenter_disruption::look::{Gates, Look};
-use karpenter_disruption::simulation::Simulator;
+use karpenter_disruption::methods::Command;
+use karpenter_disruption::simulation::{Question, Simulator};
 use karpenter_model::budget::{Budget, Budgets};
 use karpenter_model::claim::{ClaimView, ConditionView, Status};
 use karpenter_model::example;
@@ -17,7 +18,7 @@ use karpenter_model::pdb::PdbView;
 use karpenter_model::pod::{PodId, PodPhase, PodView};
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
-use karpenter_solver::{Options, Reserved};
+use karpenter_solver::{Options, Placement, PlannedClaim, Reserved};
 
 use super::parts::{GI, MI, Market, near, on_demand, spread, waiting};
 use crate::dice::Dice;
@@ -100,6 +101,72 @@ impl Aged {
             options: Options { reserved: Reserved::Fallback, ..Options::default() },
             gates: Gates::default(),
         }
+    }
+}
+
+impl Aged {
+    /// What all nodes cost per hour.
+    pub fn cost(&self) -> f64 {
+        let Some(types) = self.pools.get(POOL).and_then(|pool| pool.instance_types.as_ref()) else { return 0.0 };
+        let price = |node: &ExistingNode| {
+            let name = node.labels().get(labels::INSTANCE_TYPE);
+            let known = types.iter().find(|known| Some(&known.name) == name);
+            karpenter_disruption::cost::price(node, known).per_hour()
+        };
+        self.snapshot.nodes.iter().map(price).sum()
+    }
+
+    /// Carries the command out, as the simulation says that it will go; how many pods moved. `turn` names new nodes.
+    pub fn apply(&mut self, command: &Command, turn: usize) -> usize {
+        let going: BTreeSet<&str> = command.going.iter().map(|going| going.node.as_str()).collect();
+        let simulated = {
+            let look = self.look();
+            let mut candidates = look.candidates(Class::Graceful, &mut Vec::new());
+            candidates.retain(|candidate| going.contains(candidate.name()));
+            let all: Vec<&Candidate<'_>> = candidates.iter().collect();
+            simulator(&look).without(&all, Question { leave_unsettled_alone: true, ..Question::default() })
+        };
+        let pods: Vec<Arc<PodView>> = {
+            let gone = self.snapshot.nodes.iter().filter(|node| going.contains(node.name()));
+            gone.flat_map(|node| node.pods.iter().cloned()).collect()
+        };
+        self.snapshot.nodes.retain(|node| !going.contains(node.name()));
+        let mut new: Vec<ExistingNode> = Vec::new();
+        for (at, claim) in simulated.claims().iter().enumerate() {
+            let wanted = command.replacements.get(at).unwrap_or(claim);
+            new.push(self.launched(wanted, turn * 1000 + at));
+        }
+        let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+        for (at, node) in self.snapshot.nodes.iter().enumerate() {
+            by_name.insert(node.name().to_owned(), at);
+        }
+        for pod in pods {
+            let node = match simulated.plan.placed.get(&pod.id) {
+                Some(Placement::Existing(name)) => by_name.get(name).map(|at| &mut self.snapshot.nodes[*at]),
+                Some(Placement::New(at)) => new.get_mut(*at),
+                None => None,
+            };
+            if let Some(node) = node {
+                let pod = PodView { node_name: Some(node.name().to_owned()), ..PodView::clone(&pod) };
+                node.requested.add(&pod.requests);
+                node.pods.push(Arc::new(pod));
+                node.pods.sort_by(|a, b| a.id.cmp(&b.id));
+            }
+        }
+        self.snapshot.nodes.extend(new);
+        self.snapshot.nodes.sort_by(|a, b| a.name().cmp(b.name()));
+        simulated.moved.len()
+    }
+
+    /// The cheapest node that the claim allows.
+    fn launched(&self, claim: &PlannedClaim, number: usize) -> ExistingNode {
+        let types = self.pools.get(POOL).and_then(|pool| pool.instance_types.as_ref());
+        let first = claim.instance_types.first();
+        let known = types.and_then(|types| types.iter().find(|known| Some(&known.name) == first));
+        let known = known.expect("claims name types of their pool");
+        let offerings = known.launchable_offerings(&claim.requirements, &self.rules);
+        let zone = offerings.first().and_then(|offering| offering.zone()).unwrap_or(ZONES[0]).to_owned();
+        empty_node(100_000 + number, known, &zone)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Nodes whose pods would cost less elsewhere (DIS-97 … DIS-140), in the specified order and within the specified limits.
 
+mod by_value;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::duration::NillableDuration;
@@ -16,6 +18,8 @@ use crate::look::{Look, sources};
 use crate::option::{self, Move};
 use crate::report::{Note, Subject};
 use crate::simulation::Simulator;
+
+pub use self::by_value::{Outlook, Searched};
 
 /// Of so many nodes a command may consist (DIS-119; without the off-by-one, X22).
 const WINDOW: usize = 100;
@@ -92,8 +96,13 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         Decided { settled, commands, eligible: self.candidates.len(), notes: self.notes, timed_out: self.timed_out }
     }
 
+    /// Nodes that can go together: as specified, or by value where that is on.
+    pub fn multi(self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
+        if self.look.gates.by_value { self.by_value(should_stop).decided } else { self.as_specified(should_stop) }
+    }
+
     /// The longest run of nodes, best ratio first, that can go together (DIS-117 … DIS-124).
-    pub fn multi(mut self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
+    fn as_specified(mut self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
         let candidates = self.candidates.clone();
         let mut allowed = self.allowances.clone();
         let (mut picked, mut skipped) = (Vec::new(), false);

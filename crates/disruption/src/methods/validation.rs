@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_solver::PlannedClaim;
+
 use super::{Command, Method, consolidation, emptiness};
 use crate::balanced;
 use crate::budgets::Allowance;
@@ -94,16 +96,10 @@ fn validate_all(command: &Command, look: &Look<'_>, simulator: &mut Simulator<'_
         return Err(Invalid::Budget);
     }
     let nodes: Vec<&Candidate<'_>> = still.iter().collect();
-    let found = option::compute(&nodes, look, simulator).map_err(|_| Invalid::Scheduling)?;
-    match (&command.replacements[..], found.simulated.claims()) {
-        ([], []) => {}
-        ([planned], [now]) => {
-            let known: BTreeSet<&str> = now.instance_types.iter().map(String::as_str).collect();
-            if !planned.instance_types.iter().all(|name| known.contains(name.as_str())) {
-                return Err(Invalid::Scheduling);
-            }
-        }
-        _ => return Err(Invalid::Scheduling),
+    let compute = if command.replacements.len() > 1 { option::compute_several } else { option::compute };
+    let found = compute(&nodes, look, simulator).map_err(|_| Invalid::Scheduling)?;
+    if !are_still_wanted(&command.replacements, found.simulated.claims()) {
+        return Err(Invalid::Scheduling);
     }
     let price: f64 = still.iter().map(|candidate| candidate.price.per_hour()).sum();
     let replaced: f64 = command.replacements.iter().map(|claim| claim.price.per_hour()).sum();
@@ -116,4 +112,20 @@ fn validate_all(command: &Command, look: &Look<'_>, simulator: &mut Simulator<'_
     }
     let receiving = found.simulated.receiving(&look.snapshot.pending);
     Ok(Command { receiving, savings, ..command.clone() })
+}
+
+/// As many nodes are wanted, and each may be of all the types that were planned (DIS-144).
+fn are_still_wanted(planned: &[PlannedClaim], now: &[PlannedClaim]) -> bool {
+    fn types(claim: &PlannedClaim) -> BTreeSet<&str> {
+        claim.instance_types.iter().map(String::as_str).collect()
+    }
+    let mut wanted: Vec<BTreeSet<&str>> = planned.iter().map(types).collect();
+    let mut left: Vec<BTreeSet<&str>> = now.iter().map(types).collect();
+    // The one that asks for most has the least to choose from, and takes what nobody else needs.
+    wanted.sort_by_key(|types| std::cmp::Reverse(types.len()));
+    left.sort_by_key(BTreeSet::len);
+    planned.len() == now.len()
+        && wanted
+            .iter()
+            .all(|types| left.iter().position(|known| types.is_subset(known)).map(|at| left.remove(at)).is_some())
 }

@@ -346,7 +346,9 @@ impl Pods {
         let (ranks, distinct) = self.ranks();
         let mut ends = vec![0; distinct];
         let waiting = &self.pending[..self.waiting];
-        waiting.iter().for_each(|one| ends[ranks[one.shape as usize]] += 1);
+        for one in waiting {
+            ends[ranks[one.shape as usize]] += 1;
+        }
         let mut end = 0;
         for count in &mut ends {
             // For now where the pods of this size begin.

@@ -99,6 +99,13 @@ macro_rules! moved {
     };
 }
 
+impl Parked {
+    /// How many pods were put on the node.
+    pub(crate) fn guests(&self, slot: usize) -> u32 {
+        self.slots[slot].guests
+    }
+}
+
 impl<'c> Pass<'c> {
     pub(crate) fn park(self) -> Parked {
         moved!(self, Parked {})

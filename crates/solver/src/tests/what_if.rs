@@ -131,3 +131,46 @@ fn limits_without_a_node() {
     cluster.add(app().apart(near("host", "app=test")).asks("cpu=1"));
     same_answers(&cluster);
 }
+
+/// An answer that is kept is the cluster that later questions are asked of: its pods are where it said, its node is gone.
+#[test]
+fn questions_after_an_answer_was_kept() {
+    for make in [pod as fn() -> Pod, || app().spread(spread("zone")), || app().spread(spread("host"))] {
+        let mut cluster = settled((0..9).map(|turn| make().asks(["cpu=1500m", "cpu=700m", "cpu=200m"][turn % 3])));
+        // Some go, so that there is room.
+        cluster.remove_pods(|_, pod| pod.uid.ends_with('3') || pod.uid.ends_with('6'));
+        let snapshot = cluster.snapshot();
+        let mut known = what_if(&cluster, &snapshot);
+        let asking = Asking::default();
+        let goes = active(&snapshot).into_iter().map(str::to_owned).find(|name| {
+            let plan = from_scratch(&cluster, &snapshot, &[name.as_str()], asking);
+            let all = snapshot.nodes.iter().find(|node| node.name() == name).map_or(0, |node| node.pods.len());
+            plan.claims.is_empty() && plan.unplaced.is_empty() && plan.placed.len() == all && all > 0
+        });
+        let Some(goes) = goes else { continue };
+        let node = known.node(&goes).unwrap();
+        let plan = known
+            .without(&[node], asking, |answer| {
+                answer.keep();
+                answer.plan()
+            })
+            .unwrap();
+        let gone = cluster.nodes.iter().find(|node| node.name() == goes).unwrap();
+        let pods: Vec<PodView> = gone.pods.iter().map(|pod| PodView::clone(pod)).collect();
+        cluster.nodes.retain(|node| node.name() != goes);
+        for (id, place) in &plan.placed {
+            let crate::Placement::Existing(name) = place else { panic!("nothing new") };
+            let pod = pods.iter().find(|pod| pod.id == *id).unwrap();
+            cluster.bind(pod.clone(), name);
+        }
+        let after = cluster.snapshot();
+        for name in active(&after) {
+            let node = known.node(name).unwrap();
+            if known.has_guests(node) {
+                assert!(known.without(&[node], asking, |_| ()).is_none());
+                continue;
+            }
+            assert_eq!(text(&ask(&mut known, &[name], asking)), text(&from_scratch(&cluster, &after, &[name], asking)));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Sets of nodes by what they are worth: as many as the budgets allow, with several replacements where that is cheaper, in
+//! commands that stand by themselves.
+//!
+//! Nodes that cost most beyond what their pods are worth, for each pod that has to move, come first. The longest run of them is
+//! looked for whose pods the others can take; what does not fit is left out. What is left is tried in small groups with new
+//! nodes, then one by one. Every command is found in the cluster that those before it leave behind, and a node that receives
+//! pods stays, so no pod moves twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_solver::{Asking, NodeId, Placement};
+
+use super::{Command, Consolidation, Decided, WINDOW};
+use crate::balanced;
+use crate::candidates::Candidate;
+use crate::look::sources;
+use crate::option::{self, Move};
+use crate::worth::{self, Worth};
+
+/// Nodes that give way to several others together: more find better mixes, and fail together.
+const GROUP: usize = 8;
+/// Rounds of deleting: each finds room that the one before left.
+const ROUNDS: usize = 4;
+/// Attempts to leave out what does not fit.
+const ATTEMPTS: usize = 6;
+
+/// What there is to save, per hour.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outlook {
+    /// No plan whatever saves more.
+    pub most: f64,
+    /// The commands that were found do.
+    pub found: f64,
+}
+
+impl Outlook {
+    /// At most so much is left when the commands are done.
+    pub fn left(&self) -> f64 {
+        (self.most - self.found).max(0.0)
+    }
+}
+
+/// What the search came up with.
+#[derive(Debug)]
+pub struct Searched {
+    pub decided: Decided,
+    pub outlook: Outlook,
+}
+
+impl<'a> Consolidation<'_, 'a, '_> {
+    /// Without the specified limits on the number of nodes and replacements; falls back to these where
+    /// questions cannot be asked of a compiled snapshot.
+    pub fn by_value(mut self, should_stop: &mut dyn FnMut() -> bool) -> Searched {
+        let worth = Worth::of(&self.candidates, self.look);
+        let most = worth::most_savings(&worth, &self.candidates, self.look);
+        if self.simulator.compiled().is_none() || self.simulator.plans_better() {
+            let decided = self.as_specified(should_stop);
+            let found = decided.commands.iter().map(|command| command.savings).sum();
+            return Searched { decided, outlook: Outlook { most, found } };
+        }
+        let candidates = self.candidates.clone();
+        let mut order: Vec<&Candidate<'a>> = candidates.iter().collect();
+        let rank = |one: &Candidate<'a>| worth.waste(one) / one.reschedule_cost;
+        order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.name().cmp(b.name())));
+        let mut left: Vec<&Candidate<'a>> = Vec::new();
+        let mut skipped = false;
+        for one in order {
+            // Only so that nobody is looked at who cannot go anyway; budgets are taken when commands are found.
+            if self.allowances.get(one.pool_name()).is_some_and(|allowance| allowance.remaining() > 0) {
+                left.push(one);
+            } else {
+                skipped = true;
+            }
+        }
+        let mut commands = Vec::new();
+        for _ in 0..ROUNDS {
+            let gone = self.delete_longest(&left, &mut commands, should_stop);
+            left.retain(|one| !gone.contains(one.name()));
+            if gone.is_empty() || self.timed_out {
+                break;
+            }
+        }
+        self.replace_groups(&left, &mut commands, should_stop);
+        self.simulator.forget();
+        let found = commands.iter().map(|command: &Command| command.savings).sum();
+        let settled = commands.is_empty() && !skipped && !self.timed_out;
+        Searched { decided: self.decided(commands, settled), outlook: Outlook { most, found } }
+    }
+
+    fn ids(&mut self, nodes: &[&Candidate<'a>]) -> Vec<NodeId> {
+        let Some(known) = self.simulator.compiled() else { return Vec::new() };
+        nodes.iter().filter_map(|one| known.node(one.name())).collect()
+    }
+
+    /// Of the nodes those whose pods the others take, and what they cost.
+    fn clean<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> (Vec<&'n Candidate<'a>>, f64) {
+        let ids = self.ids(nodes);
+        let Some(known) = self.simulator.compiled() else { return (Vec::new(), 0.0) };
+        let stuck = known.without(&ids, Asking { leave_unsettled_alone: true }, |answer| {
+            let stuck: BTreeSet<String> = answer.overflow().filter_map(|pod| pod.node_name.clone()).collect();
+            if answer.moves_to_starting_nodes() { None } else { Some(stuck) }
+        });
+        let Some(stuck) = stuck.flatten() else { return (Vec::new(), 0.0) };
+        let clean: Vec<&Candidate<'a>> = nodes.iter().copied().filter(|one| !stuck.contains(one.name())).collect();
+        let price = clean.iter().map(|one| one.price.per_hour()).sum();
+        (clean, price)
+    }
+
+    /// Nodes of the list that are allowed to go by now, in order.
+    fn allowed<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> Vec<&'n Candidate<'a>> {
+        let mut allowances = self.allowances.clone();
+        let known = self.simulator.compiled().map(|known| &*known);
+        let free: Vec<bool> = nodes
+            .iter()
+            .map(|one| known.is_some_and(|known| known.node(one.name()).is_some_and(|at| !known.has_guests(at))))
+            .collect();
+        let nodes = nodes.iter().zip(free).filter(|(_, free)| *free).map(|(one, _)| *one);
+        nodes.filter(|one| allowances.get_mut(one.pool_name()).is_some_and(crate::budgets::Allowance::take)).collect()
+    }
+
+    /// The run of nodes, from the front, of which most in price can go without anything in their place. Who went.
+    fn delete_longest(
+        &mut self,
+        nodes: &[&Candidate<'a>],
+        commands: &mut Vec<Command>,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) -> BTreeSet<String> {
+        let nodes = self.allowed(nodes);
+        let mut best: (Vec<&Candidate<'a>>, f64) = (Vec::new(), 0.0);
+        for part in [16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1] {
+            self.timed_out |= should_stop();
+            let count = nodes.len() * part / 16;
+            if count == 0 || self.timed_out {
+                break;
+            }
+            let found = self.clean(&nodes[..count]);
+            if found.1 > best.1 {
+                best = found;
+            }
+        }
+        let mut chosen = best.0;
+        for _ in 0..ATTEMPTS {
+            let approved: Vec<&Candidate<'a>> =
+                chosen.chunks(WINDOW).filter(|part| self.approves_delete(part)).flatten().copied().collect();
+            // Without those that do not fit there are more to receive, but also other ways to fill them.
+            let (clean, _) = self.clean(&approved);
+            if clean.len() == chosen.len() {
+                return self.delete_all(&chosen, commands);
+            }
+            chosen = clean;
+        }
+        BTreeSet::new()
+    }
+
+    /// What pools with a say in it would say of deleting the nodes.
+    fn approves_delete(&self, nodes: &[&Candidate<'a>]) -> bool {
+        let sources = sources(nodes);
+        let savings: f64 = nodes.iter().map(|node| node.price.per_hour()).sum();
+        savings > 0.0 && balanced::approved(&sources, &balanced::votes(&self.totals, &sources, savings))
+    }
+
+    /// All of them at once, so that none receives what another sheds; as commands of no more than a window. Who went.
+    fn delete_all(&mut self, nodes: &[&Candidate<'a>], commands: &mut Vec<Command>) -> BTreeSet<String> {
+        if nodes.is_empty() {
+            return BTreeSet::new();
+        }
+        let settled = self.simulator.settle(nodes, |simulated| {
+            (simulated.homeless.is_empty() && simulated.plan.placed.values().all(is_existing)).then_some(simulated)
+        });
+        let Some(simulated) = settled else { return BTreeSet::new() };
+        let mut receiving: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for node in nodes {
+            let of_node = receiving.entry(node.name()).or_default();
+            for pod in node.reschedulable_pods() {
+                if let Some(Placement::Existing(name)) = simulated.plan.placed.get(&pod.id) {
+                    of_node.insert(name.clone());
+                }
+            }
+        }
+        for part in nodes.chunks(WINDOW) {
+            for node in part {
+                if let Some(allowance) = self.allowances.get_mut(node.pool_name()) {
+                    allowance.take();
+                }
+            }
+            let mut command = Command::delete(self.method, part);
+            command.receiving = part.iter().filter_map(|node| receiving.remove(node.name())).flatten().collect();
+            let votes = balanced::votes(&self.totals, &sources(part), command.savings);
+            self.judge_many(part, &votes, true);
+            commands.push(command);
+        }
+        nodes.iter().map(|node| node.name().to_owned()).collect()
+    }
+
+    /// What did not fit gives way to cheaper nodes, in small groups or one by one.
+    fn replace_groups(
+        &mut self,
+        nodes: &[&Candidate<'a>],
+        commands: &mut Vec<Command>,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) {
+        let groups: Vec<Vec<&Candidate<'a>>> = nodes.chunks(GROUP).map(<[&Candidate<'a>]>::to_vec).collect();
+        for group in groups {
+            self.timed_out |= should_stop();
+            let limited = self.simulator.compiled().is_none_or(|known| known.has_limits());
+            if self.timed_out || (limited && commands.iter().any(|command| !command.replacements.is_empty())) {
+                // New nodes of earlier commands are not in the limits of later questions.
+                return;
+            }
+            let group = self.allowed(&group);
+            if group.len() > 1
+                && let Some(command) = self.command(&group, |_| true)
+            {
+                commands.push(command);
+                continue;
+            }
+            for one in group {
+                let free = self.allowed(&[one]);
+                if let Some(command) = self.command(&free, |moved| moved.savings > 0.0) {
+                    commands.push(command);
+                }
+            }
+        }
+    }
+
+    /// The nodes as a command, in the cluster that the commands before leave behind; taken from the budgets.
+    fn command(&mut self, nodes: &[&Candidate<'a>], wanted: impl FnOnce(&Move) -> bool) -> Option<Command> {
+        if nodes.is_empty() {
+            return None;
+        }
+        let (look, totals, method) = (self.look, &self.totals, self.method);
+        let found = self.simulator.settle(nodes, |simulated| {
+            let found = option::of_simulated(simulated, nodes, look).ok().filter(wanted)?;
+            // A pool that is not worth less afterwards would be the same again in the next pass.
+            let sources = sources(nodes);
+            let votes = balanced::votes(totals, &sources, found.savings);
+            (found.savings > 0.0 && balanced::approved(&sources, &votes)).then_some((found, votes))
+        });
+        let (found, votes) = found?;
+        for node in nodes {
+            if let Some(allowance) = self.allowances.get_mut(node.pool_name()) {
+                allowance.take();
+            }
+        }
+        self.consider(nodes, &found);
+        self.judge_many(nodes, &votes, true);
+        let receiving = found.simulated.receiving(&look.snapshot.pending);
+        Some(Command::of_move(method, nodes, found, receiving))
+    }
+}
+
+fn is_existing(place: &Placement) -> bool {
+    matches!(place, Placement::Existing(_))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::budget::{Budget, Budgets};
+use karpenter_model::labels;
+use karpenter_model::pool::{ConsolidationPolicy, PoolView};
+use karpenter_model::requirements::Requirement;
+use proptest::prelude::*;
+
+use super::{Outlook, Searched};
+use crate::look::Look;
+use crate::methods::validation::validate;
+use crate::methods::{Consolidation, Economics, Method};
+use crate::simulation::Simulator;
+use crate::testing::{Cluster, instance_type, running, texts};
+use crate::verdicts::tests::any_cluster;
+
+fn search(look: &Look<'_>, simulator: &mut Simulator<'_>) -> Searched {
+    Consolidation::new(look, simulator, Method::Multi).by_value(&mut || false)
+}
+
+fn searched(cluster: &Cluster) -> Searched {
+    cluster.with(search)
+}
+
+fn sizes(change: impl FnOnce(&mut PoolView)) -> Cluster {
+    Cluster::new([
+        instance_type("small", 4, 0.4, &[]),
+        instance_type("large", 16, 1.2, &[]),
+        instance_type("huge", 64, 6.4, &[]),
+    ])
+    .pool("p", change)
+}
+
+fn everything(pool: &mut PoolView) {
+    pool.budgets = Budgets::Parsed(vec![Budget { nodes: "100%".parse().unwrap(), reasons: None, window: None }]);
+}
+
+/// G10: no window of a hundred nodes, no prefix; one pass finds what the specified search needs several for.
+#[test]
+fn many_nodes_in_one_pass() {
+    let mut cluster = sizes(everything);
+    for at in 0..240 {
+        cluster = cluster.node(&format!("n{at:03}"), "p", "small", [running(&format!("x{at}"), 1)]);
+    }
+    let found = searched(&cluster);
+    let gone: usize = found.decided.commands.iter().map(|command| command.going.len()).sum();
+    assert!(gone >= 170, "{gone} of 240 nodes, of which 60 are enough");
+    assert!(found.decided.commands.iter().all(|command| command.going.len() <= 100));
+    assert!(cluster.multi().commands[0].going.len() <= 100, "DIS-119");
+    assert!(found.outlook.found <= found.outlook.most + 1e-9, "{:?}", found.outlook);
+}
+
+/// DIS-106 does not bind here: three nodes give way to two others, since that is much cheaper (G10).
+#[test]
+fn several_replacements_where_cheaper() {
+    let types = [instance_type("dear", 8, 9.0, &[]), instance_type("half", 4, 1.0, &[])];
+    let only = Requirement::any_of(labels::INSTANCE_TYPE, ["half"]);
+    let cluster = Cluster::new(types)
+        .pool("p", |pool| {
+            everything(pool);
+            pool.requirements.add(only);
+        })
+        .node("a", "p", "dear", [running("x", 4), running("y", 4)])
+        .node("b", "p", "dear", [running("z", 4)]);
+    let found = searched(&cluster);
+    let types: Vec<String> = texts(&found.decided);
+    assert!(found.decided.commands.iter().any(|command| command.replacements.len() > 1), "{types:?}");
+    let cost: f64 =
+        found.decided.commands.iter().flat_map(|command| &command.replacements).map(|one| one.price.per_hour()).sum();
+    assert!((18.0 - cost - found.outlook.found).abs() < 1e-9, "what is said to be saved is saved: {types:?}");
+    let economics = found.decided.commands[0].economics().to_string();
+    assert!(economics.starts_with("saves $") && economics.contains("new nodes cost less"), "{economics}");
+    cluster.with(|look, simulator| {
+        let checked = validate(&found.decided.commands[0], look, simulator);
+        assert!(checked.outcome.is_ok(), "DIS-144: {:?}", checked.outcome);
+    });
+}
+
+/// DIS-117, DIS-61: a budget is taken once, whatever the commands.
+#[test]
+fn budgets_hold_over_all_commands() {
+    let three = |pool: &mut PoolView| {
+        pool.budgets = Budgets::Parsed(vec![Budget { nodes: "3".parse().unwrap(), reasons: None, window: None }]);
+    };
+    let mut cluster = sizes(three);
+    for at in 0..12 {
+        cluster = cluster.node(&format!("n{at:02}"), "p", "small", [running(&format!("x{at}"), 1)]);
+    }
+    let found = searched(&cluster);
+    let gone: usize = found.decided.commands.iter().map(|command| command.going.len()).sum();
+    assert_eq!(gone, 3);
+    assert!(found.outlook.left() > 0.0, "and says that more could be saved: {:?}", found.outlook);
+    let mut closed = sizes(|pool| {
+        pool.budgets = Budgets::Parsed(vec![Budget { nodes: "0".parse().unwrap(), reasons: None, window: None }]);
+    });
+    closed = closed.node("a", "p", "small", [running("x", 1)]).node("b", "p", "small", [running("y", 1)]);
+    let found = searched(&closed);
+    assert!(found.decided.commands.is_empty() && !found.decided.settled, "DIS-103");
+}
+
+/// A full cluster is left alone, and the bound says that there is nothing to gain.
+#[test]
+fn nothing_to_save() {
+    let cluster = sizes(everything).node("a", "p", "large", [running("x", 8), running("y", 8)]).node(
+        "b",
+        "p",
+        "large",
+        [running("z", 16)],
+    );
+    let found = searched(&cluster);
+    assert!(found.decided.commands.is_empty() && found.decided.settled);
+    assert!(found.outlook.left() < 1e-6, "{:?}", found.outlook);
+    assert!(Outlook { most: 1.0, found: 2.0 }.left() < 1e-9);
+}
+
+/// DIS-186 has the text of a command; this is what it is worth.
+#[test]
+fn economics_in_words() {
+    let none = Economics { saved_per_hour: 0.5, evictions: 0, nodes_gone: 1, nodes_new: 0, nodes_receiving: 0 };
+    for (economics, want) in [
+        (none, "saves $0.50 per hour, evicts 0 pods, 1 nodes go; nobody has to find another place"),
+        (
+            Economics { evictions: 3, nodes_receiving: 2, ..none },
+            "saves $0.50 per hour, evicts 3 pods, 1 nodes go; all pods fit on 2 nodes that exist",
+        ),
+        (
+            Economics { evictions: 3, nodes_new: 1, ..none },
+            "saves $0.50 per hour, evicts 3 pods, 1 nodes go; 1 new nodes cost less at any price of their lists",
+        ),
+    ] {
+        assert_eq!(economics.to_string(), want);
+    }
+}
+
+proptest! {
+    /// G10, DIS-61, DIS-136: commands share no node, nobody who receives goes, budgets hold, each saves something, and together they
+    /// save no more than the bound; the first stands a second look by a pass of its own.
+    #[test]
+    fn commands_stand_by_themselves(cluster in any_cluster(), balanced in any::<bool>()) {
+        let mut cluster = cluster;
+        if balanced {
+            for facts in cluster.pools.values_mut() {
+                let mut view = PoolView::clone(&facts.view);
+                view.consolidation_policy = ConsolidationPolicy::Balanced;
+                facts.view = view.into();
+            }
+        }
+        let look = cluster.look();
+        let new = || Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options);
+        let found = search(&look, &mut new());
+        let mut gone: BTreeSet<&str> = BTreeSet::new();
+        let mut by_pool: BTreeMap<&str, u32> = BTreeMap::new();
+        for command in &found.decided.commands {
+            prop_assert!(command.savings > 0.0);
+            for going in &command.going {
+                prop_assert!(gone.insert(&going.node), "{} goes twice", going.node);
+                *by_pool.entry(&going.pool).or_default() += 1;
+            }
+            let dearest: f64 = command.going.iter().map(|going| going.price.per_hour()).sum();
+            let new: f64 = command.replacements.iter().map(|claim| claim.price.per_hour()).sum();
+            prop_assert!((dearest - new - command.savings).abs() < 1e-9);
+        }
+        for command in &found.decided.commands {
+            prop_assert!(command.receiving.iter().all(|node| !gone.contains(node.as_str())));
+        }
+        let allowances = look.allowances(Method::Multi.reason(), &mut Vec::new());
+        for (pool, count) in by_pool {
+            prop_assert!(count <= allowances[pool].remaining());
+        }
+        prop_assert!(found.outlook.found <= found.outlook.most + 1e-6, "{:?}", found.outlook);
+        if let Some(first) = found.decided.commands.first() {
+            let checked = validate(first, &look, &mut new().uncompiled());
+            prop_assert!(checked.outcome.is_ok(), "{:?}: {}", checked.outcome, first.text());
+        }
+    }
+}
