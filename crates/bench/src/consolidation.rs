@@ -87,7 +87,7 @@ pub fn to_fixpoint(mut aged: Aged, search: Search) -> Fixpoint {
     while all.rounds < MOST_ROUNDS {
         let commands = {
             let look = aged.look();
-            let started = Instant::now();
+            let started = Began::now();
             let mut found = empty(&look).commands;
             if found.is_empty() {
                 let mut known = simulator(&look);
@@ -155,7 +155,7 @@ pub fn compare(nodes: usize, stay: usize, out: &mut dyn Write) -> Result<()> {
 pub fn search_once(nodes: usize, out: &mut dyn Write) -> Result<()> {
     let aged = Aged::new(nodes, 50, 93);
     let look = aged.look();
-    let started = Instant::now();
+    let started = Began::now();
     let mut known = simulator(&look);
     let searched = Consolidation::new(&look, &mut known, Method::Multi).by_value(&mut || false);
     let took = ms(started);
@@ -171,8 +171,31 @@ pub fn search_once(nodes: usize, out: &mut dyn Write) -> Result<()> {
     )
 }
 
-fn ms(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
+/// Since when something is measured: on the processor where the system says how long this thread was there, since others
+/// may be at work, otherwise by the clock.
+#[derive(Debug, Clone, Copy)]
+struct Began {
+    clock: Instant,
+    processor: Option<f64>,
+}
+
+impl Began {
+    fn now() -> Self {
+        Self { clock: Instant::now(), processor: on_processor() }
+    }
+}
+
+/// Milliseconds that this thread has run.
+fn on_processor() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds / 1e6)
+}
+
+fn ms(since: Began) -> f64 {
+    match (since.processor, on_processor()) {
+        (Some(before), Some(now)) => now - before,
+        _ => since.clock.elapsed().as_secs_f64() * 1e3,
+    }
 }
 
 /// Looks at every node of an aged cluster.
@@ -180,19 +203,19 @@ fn ms(since: Instant) -> f64 {
 pub fn sweep(nodes: usize) -> Swept {
     let aged = Aged::new(nodes, 60, 91);
     let look = aged.look();
-    let started = Instant::now();
+    let started = Began::now();
     let candidates = look.candidates(Class::Graceful, &mut Vec::new());
     let all: Vec<&Candidate<'_>> = candidates.iter().collect();
     let mut known = simulator(&look);
     let found = verdicts::of_each(&all, &look, &mut known);
     let all_ms = ms(started);
-    let started = Instant::now();
+    let started = Began::now();
     let again = verdicts::of_each(&all, &look, &mut known);
     let again_ms = ms(started);
     assert_eq!(found, again, "questions leave no trace");
     let mut differ = 0;
     let sampled: Vec<usize> = (0..SAMPLE).map(|turn| turn * all.len() / SAMPLE).collect();
-    let started = Instant::now();
+    let started = Began::now();
     for at in &sampled {
         let mut plain = simulator(&look).uncompiled();
         differ += usize::from(verdicts::of(all[*at], &look, &mut plain) != found[*at]);

@@ -113,7 +113,7 @@ pub(crate) fn of_simulated(
 }
 
 /// Several replacements have to save this part of what the nodes cost: many pods move for it (G11).
-const WORTH_SEVERAL: f64 = 0.1;
+const WORTH_SEVERAL: f64 = 0.2;
 
 /// What takes the place of these nodes, each with only what keeps the whole cheaper than they are, at whatever price of its
 /// list it is launched. One replacement as specified; several where that is clearly cheaper.

@@ -98,11 +98,11 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
 
     /// Nodes that can go together: as specified, or by value where that is on.
     pub fn multi(self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
-        if self.look.gates.by_value { self.by_value(should_stop).decided } else { self.as_specified(should_stop) }
+        if self.look.gates.by_value { self.by_value(should_stop).decided } else { self.specified(should_stop) }
     }
 
     /// The longest run of nodes, best ratio first, that can go together (DIS-117 … DIS-124).
-    fn as_specified(mut self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
+    fn specified(mut self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
         let candidates = self.candidates.clone();
         let mut allowed = self.allowances.clone();
         let (mut picked, mut skipped) = (Vec::new(), false);

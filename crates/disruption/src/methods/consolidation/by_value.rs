@@ -19,6 +19,11 @@ use crate::worth::{self, Worth};
 
 /// Nodes that give way to several others together: more find better mixes, and fail together.
 const GROUP: usize = 8;
+/// Runs of nodes of so many lengths are tried.
+const PARTS: usize = 24;
+/// Of runs that save this part of what the best one does, the one that moves the fewest pods for it is taken: what it leaves is
+/// looked at again.
+const NEARLY: f64 = 0.7;
 /// Rounds of deleting: each finds room that the one before left.
 const ROUNDS: usize = 4;
 /// Attempts to leave out what does not fit.
@@ -54,7 +59,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let worth = Worth::of(&self.candidates, self.look);
         let most = worth::most_savings(&worth, &self.candidates, self.look);
         if self.simulator.compiled().is_none() || self.simulator.plans_better() {
-            let decided = self.as_specified(should_stop);
+            let decided = self.specified(should_stop);
             let found = decided.commands.iter().map(|command| command.savings).sum();
             return Searched { decided, outlook: Outlook { most, found } };
         }
@@ -126,19 +131,16 @@ impl<'a> Consolidation<'_, 'a, '_> {
         should_stop: &mut dyn FnMut() -> bool,
     ) -> BTreeSet<String> {
         let nodes = self.allowed(nodes);
-        let mut best: (Vec<&Candidate<'a>>, f64) = (Vec::new(), 0.0);
-        for part in [16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1] {
+        let mut found: Vec<(Vec<&Candidate<'a>>, f64)> = Vec::new();
+        for part in (1..=PARTS).rev() {
             self.timed_out |= should_stop();
-            let count = nodes.len() * part / 16;
+            let count = nodes.len() * part / PARTS;
             if count == 0 || self.timed_out {
                 break;
             }
-            let found = self.clean(&nodes[..count]);
-            if found.1 > best.1 {
-                best = found;
-            }
+            found.push(self.clean(&nodes[..count]));
         }
-        let mut chosen = best.0;
+        let mut chosen = best_of(found);
         for _ in 0..ATTEMPTS {
             let approved: Vec<&Candidate<'a>> =
                 chosen.chunks(WINDOW).filter(|part| self.approves_delete(part)).flatten().copied().collect();
@@ -247,6 +249,16 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let receiving = found.simulated.receiving(&look.snapshot.pending);
         Some(Command::of_move(method, nodes, found, receiving))
     }
+}
+
+/// The set that saves most for what it disturbs, of those that save nearly the most.
+fn best_of<'n, 'a>(found: Vec<(Vec<&'n Candidate<'a>>, f64)>) -> Vec<&'n Candidate<'a>> {
+    let most = found.iter().map(|(_, price)| *price).fold(0.0, f64::max);
+    let worth = |(nodes, price): &(Vec<&Candidate<'a>>, f64)| {
+        price / nodes.iter().map(|node| node.reschedule_cost).sum::<f64>().max(f64::MIN_POSITIVE)
+    };
+    let near = found.into_iter().filter(|(nodes, price)| !nodes.is_empty() && *price >= NEARLY * most);
+    near.max_by(|a, b| worth(a).total_cmp(&worth(b))).map(|(nodes, _)| nodes).unwrap_or_default()
 }
 
 fn is_existing(place: &Placement) -> bool {
