@@ -1,6 +1,7 @@
 //! `karpenter plan`: what would be launched for the pods of some manifests.
 
 mod cluster;
+mod consolidation;
 mod fields;
 mod reasons;
 mod report;
@@ -15,6 +16,8 @@ use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use karpenter_api::instance_types::{Catalogue, CatalogueError};
 use karpenter_api::settings::{DefaultConstraint, SchedulerConfig};
+use karpenter_disruption::look::Gates;
+use karpenter_model::labels::LabelRules;
 use karpenter_solver::{Options, check};
 
 use self::cluster::Cluster;
@@ -30,6 +33,7 @@ pub(crate) const EXIT_UNSCHEDULABLE: u8 = 3;
   karpenter plan -f manifests/
   karpenter plan -f nodepool.yaml -f deployment.yaml --instance-types ec2
   karpenter plan -f manifests/ -o json | jq '.nodes[].launch'
+  karpenter plan -f manifests/ --consolidate
   kubectl get nodepools,nodeoverlays,nodeclaims,nodes,pods,deployments,replicasets,statefulsets,daemonsets,services,pvc,pv \\
     -A -o yaml | karpenter plan -f -
 
@@ -39,11 +43,11 @@ Reads YAML or JSON, many documents in a file, and Lists: NodePools, NodeClaims, 
 StatefulSets, ReplicationControllers and Jobs, of which the pods that are missing are planned (named <workload>-<n>);
 DaemonSets, Namespaces, Services, PersistentVolumeClaims, PersistentVolumes, StorageClasses, CSINodes and VolumeAttachments;
 NodeOverlays; CapacityBuffers with the PodTemplates they refer to (their pods are named capacity-buffer-<buffer>-<n>). Pods
-with a node stay where they are. Every NodePool and node class counts as ready. PodDisruptionBudgets are checked but matter
-to no plan. Other kinds are counted and left out.
+with a node stay where they are. Every NodePool and node class counts as ready. PodDisruptionBudgets matter only to
+--consolidate; one without a status is judged by its pods. Other kinds are counted and left out.
 
-Exit code: 0 every pod has a place, 3 some have none, 1 bad input, 2 wrong usage. An object with a mistake is told and left
-out of the plan; when a file cannot be read at all there is no plan.")]
+Exit code: 0 every pod has a place (with --consolidate: always), 3 some have none, 1 bad input, 2 wrong usage. An object with
+a mistake is told and left out of the plan; when a file cannot be read at all there is no plan.")]
 pub(crate) struct Args {
     /// Manifest, folder of manifests (*.yaml, *.yml, *.json, also below) or - for standard input; may be repeated
     #[arg(short, long = "filename", value_name = "FILE|DIR|-", required = true)]
@@ -59,6 +63,16 @@ pub(crate) struct Args {
     /// Who plans: `reference` in the order of Karpenter, `best` looks for cheaper plans
     #[arg(long, value_enum, default_value_t = Planner::Reference)]
     planner: Planner,
+    /// Plan the other way round: which nodes could go, which would be replaced by cheaper ones, in which order, what that
+    /// saves, which pods move, and what holds the nodes that stay. Pods that wait are not planned
+    #[arg(long)]
+    consolidate: bool,
+    /// With --consolidate: the time to look at, RFC 3339, for budgets with a schedule; without it now
+    #[arg(long, value_name = "TIME", requires = "consolidate")]
+    at: Option<jiff::Timestamp>,
+    /// With --consolidate: spot nodes may be replaced by spot nodes (the gate SpotToSpotConsolidation)
+    #[arg(long, requires = "consolidate")]
+    spot_to_spot: bool,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -119,6 +133,9 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
         let kinds: Vec<String> = cluster.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         writeln!(err, "note: not looked at: {}", kinds.join(", "))?;
     }
+    if args.consolidate {
+        return consolidate(args, &cluster, catalogue.policy.rules(), out);
+    }
     let snapshot = cluster.snapshot();
     let rules = catalogue.policy.rules();
     let loaded = started.elapsed();
@@ -156,6 +173,18 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
     })
 }
 
+fn consolidate(args: &Args, cluster: &Cluster<'_>, rules: &LabelRules, out: &mut dyn Write) -> Result<u8> {
+    let gates = Gates { spot_to_spot: args.spot_to_spot, ..Gates::default() };
+    let now = args.at.unwrap_or_else(jiff::Timestamp::now);
+    let report = consolidation::report(cluster, rules, now, gates);
+    match args.output {
+        Format::Text => consolidation::write(&report, out)?,
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
+        Format::Yaml => write!(out, "{}", yaml::document(&serde_json::to_value(&report)?)?)?,
+    }
+    Ok(if cluster.problems.is_empty() { 0 } else { EXIT_FINDINGS })
+}
+
 fn catalogue(source: &str) -> Result<Catalogue, CatalogueError> {
     match source {
         "kwok" => Catalogue::built_in(),
@@ -188,14 +217,20 @@ fn usual_types(documents: &[Document]) -> &'static str {
 
 /// Plans whatever the bytes say; for tests that nothing makes it fail.
 pub fn fuzz_plan(bytes: &[u8]) {
-    let args = Args {
+    let args = |consolidate| Args {
         files: vec![PathBuf::from("-")],
         instance_types: Some("kwok".to_owned()),
         scheduler_config: None,
         planner: Planner::Reference,
+        consolidate,
+        at: Some(jiff::Timestamp::UNIX_EPOCH),
+        spot_to_spot: true,
         output: Format::Json,
     };
-    // Writing to memory does not fail, and nothing else may.
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let _ = run(&args, &mut &bytes[..], &mut out, &mut err);
+    for consolidate in [false, true] {
+        let args = args(consolidate);
+        // Writing to memory does not fail, and nothing else may.
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let _ = run(&args, &mut &bytes[..], &mut out, &mut err);
+    }
 }

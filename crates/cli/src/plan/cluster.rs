@@ -1,6 +1,7 @@
 //! The cluster that manifests describe.
 
 mod buffers;
+mod consolidation;
 mod overlays;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,8 @@ pub(super) struct Cluster<'d> {
     /// Instance types of pools that overlays say something about.
     overlaid: BTreeMap<String, Arc<Vec<InstanceType>>>,
     buffers: Vec<BufferView>,
+    /// PodDisruptionBudgets that nobody has judged yet.
+    unjudged: Vec<PodDisruptionBudget>,
     /// Pods that stand for room that buffers keep.
     virtual_pods: Vec<Arc<PodView>>,
     /// What is wrong: `file:line kind/name field: message`.
@@ -99,6 +102,7 @@ impl<'d> Cluster<'d> {
             overlays: Overlays::default(),
             overlaid: BTreeMap::new(),
             buffers: Vec::new(),
+            unjudged: Vec::new(),
             virtual_pods: Vec::new(),
             problems: Vec::new(),
             notes: Vec::new(),
@@ -218,10 +222,10 @@ impl<'d> Cluster<'d> {
                 let view = known.map(|attachment| Arc::new(convert::attachment(&attachment)));
                 self.change_volumes(view.map(VolumeChange::Attachment));
             }
-            // A plan takes every class as ready and evicts nobody; what is wrong with them is told all the same.
+            // A plan takes every class as ready; what is wrong with them is told all the same.
             ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass") => drop(self.parse::<KWOKNodeClass>(given)),
             ("karpenter.k8s.aws/v1", "EC2NodeClass") => drop(self.parse::<EC2NodeClass>(given)),
-            ("policy/v1", "PodDisruptionBudget") => drop(self.parse::<PodDisruptionBudget>(given)),
+            ("policy/v1", "PodDisruptionBudget") => self.add_budget(given),
             (old, "NodeOverlay" | "CapacityBuffer") => {
                 let message = format!(
                     "{old} is not known; NodeOverlays are karpenter.sh/v1alpha1, CapacityBuffers autoscaling.x-k8s.io/v1beta1"

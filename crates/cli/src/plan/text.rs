@@ -8,7 +8,7 @@ use super::report::{NewNode, Report, Unschedulable};
 /// How many workloads or pods a line names.
 const SHOWN: usize = 4;
 /// How many lines a part has; who wants more takes JSON.
-const LINES: usize = 40;
+pub(super) const LINES: usize = 40;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     if !report.nodes.is_empty() {
@@ -92,7 +92,7 @@ fn write_buffers(report: &Report, out: &mut dyn Write) -> Result<()> {
     write_rest(report.buffers.len(), "buffer", out)
 }
 
-fn counted(number: usize, thing: &str) -> String {
+pub(super) fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -257,7 +257,7 @@ fn write_unschedulable(pods: &[Unschedulable], out: &mut dyn Write) -> Result<()
     Ok(())
 }
 
-fn write_aligned(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {
+pub(super) fn write_aligned(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();

@@ -1,6 +1,7 @@
 //! The built binary, as a user meets it.
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests, which clippy takes for product code
 
+mod consolidate;
 mod convert;
 mod convert_laws;
 mod crds;
