@@ -73,6 +73,13 @@ impl<'a> Candidate<'a> {
         self.node.pods.iter().filter(|pod| pod.is_reschedulable())
     }
 
+    /// Whether anybody knows what the node costs: its type is sold where it is, as what it is (DIS-75).
+    pub fn is_priced(&self) -> bool {
+        let place = self.label(labels::ZONE).zip(self.label(labels::CAPACITY_TYPE));
+        let price = self.instance_type.zip(place).and_then(|(known, (zone, kind))| known.running_price(zone, kind));
+        price.is_some()
+    }
+
     pub fn label(&self, key: &str) -> Option<&'a str> {
         self.node.labels().get(key).map(String::as_str)
     }

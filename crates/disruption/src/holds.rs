@@ -193,8 +193,8 @@ fn of_type(candidate: &Candidate<'_>) -> Option<Hold> {
     };
     let missing = [labels::CAPACITY_TYPE, labels::ZONE].into_iter().find(|key| candidate.label(key).is_none());
     missing.map(|key| Hold::NoLabel { key }).or_else(|| {
-        let price = known.running_price(candidate.label(labels::ZONE)?, candidate.label(labels::CAPACITY_TYPE)?);
-        price.is_none().then(|| Hold::NoPrice { instance_type: known.name.clone() })
+        let unknown = !candidate.is_priced();
+        unknown.then(|| Hold::NoPrice { instance_type: known.name.clone() })
     })
 }
 

@@ -74,6 +74,7 @@ fn mistakes_hold_only_their_nodes() {
     ] {
         assert_eq!(code(&cluster, "a"), Some((want, true)), "{want}");
         assert_eq!(code(&cluster, "b"), Some(("NothingCheaper", false)), "{want}: the other node is judged as ever");
+        assert!(cluster.single().commands.is_empty() && cluster.multi().commands.is_empty(), "{want}");
     }
 }
 

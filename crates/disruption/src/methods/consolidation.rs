@@ -61,6 +61,10 @@ pub(super) fn is_eligible(candidate: &Candidate<'_>, notes: &mut Vec<Note>) -> b
         Some(format!("Node does not have label {:?}", labels::CAPACITY_TYPE))
     } else if candidate.label(labels::ZONE).is_none() {
         Some(format!("Node does not have label {:?}", labels::ZONE))
+    } else if !candidate.is_priced() {
+        // Nobody can say that anything is cheaper, nor what its going would save.
+        let name = candidate.label(labels::INSTANCE_TYPE).unwrap_or("");
+        Some(format!("Instance type {name:?} has no price where the node is"))
     } else if pool.consolidate_after == NillableDuration::Never {
         Some(NEVER.to_owned())
     } else {
