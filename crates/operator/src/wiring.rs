@@ -10,7 +10,7 @@ use karpenter_api::instance_types::Catalogue;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
-    Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences,
+    Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences, Reserved,
 };
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
@@ -134,7 +134,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             longest: std_duration(settings.batch_max_duration),
         },
         planning: planning_options(settings),
-        cores: u32::try_from(settings.cpu_requests_millicores.saturating_add(999) / 1000).unwrap_or(1),
+        cores: cores(settings),
         observability: if settings.disable_cluster_state_observability {
             Observability::Off
         } else {
@@ -166,6 +166,11 @@ fn identity() -> String {
     format!("{}_{}", host.trim(), unique.trim())
 }
 
+/// Processor cores that the process was given, rounded up (API-308).
+fn cores(settings: &Settings) -> u32 {
+    u32::try_from(settings.cpu_requests_millicores.saturating_add(999) / 1000).unwrap_or(1).max(1)
+}
+
 fn planning_options(settings: &Settings) -> PlanningOptions {
     PlanningOptions {
         preferences: match settings.preference_policy {
@@ -176,6 +181,8 @@ fn planning_options(settings: &Settings) -> PlanningOptions {
             settings::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
             settings::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
         },
+        reserved: if settings.feature_gates.reserved_capacity { Reserved::Strict } else { Reserved::Untracked },
+        workers: usize::try_from(cores(settings)).unwrap_or(1),
         ..PlanningOptions::default()
     }
 }
@@ -189,4 +196,38 @@ fn kwok_provider(client: Client, settings: &Settings) -> Result<KwokProvider> {
 /// A negative duration is no time at all.
 fn std_duration(duration: GoDuration) -> Duration {
     duration.as_signed().try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SCH-21, API-308: passes for pending pods keep reserved capacity for whoever was promised it, share their work among as
+    /// many threads as there are cores, and follow the configured policies.
+    #[test]
+    fn planning_follows_the_settings() {
+        let planning = |environment: &[(&str, &str)]| {
+            let given = |name: &str| environment.iter().find(|(known, _)| *known == name);
+            let given = |name: &str| given(name).map(|(_, value)| (*value).to_owned());
+            let args = ["--cloud-provider=kwok".to_owned()].into_iter();
+            planning_options(&settings::parse(args, &given).unwrap())
+        };
+        let plain = planning(&[("CPU_REQUESTS", "1000")]);
+        assert_eq!(
+            (plain.preferences, plain.min_values, plain.reserved, plain.workers),
+            (Preferences::Respect, MinValuesPolicy::Strict, Reserved::Strict, 1)
+        );
+        for (millicores, workers) in [("1", 1), ("999", 1), ("1001", 2), ("4000", 4)] {
+            assert_eq!(planning(&[("CPU_REQUESTS", millicores)]).workers, workers, "{millicores}");
+        }
+        let other = planning(&[
+            ("PREFERENCE_POLICY", "Ignore"),
+            ("MIN_VALUES_POLICY", "BestEffort"),
+            ("FEATURE_GATES", "ReservedCapacity=false"),
+        ]);
+        assert_eq!(
+            (other.preferences, other.min_values, other.reserved),
+            (Preferences::Ignore, MinValuesPolicy::BestEffort, Reserved::Untracked)
+        );
+    }
 }
