@@ -2,7 +2,7 @@
 
 use super::build::{pod, pool, unmanaged};
 use super::cluster::with;
-use super::fixtures::{f1, it};
+use super::fixtures::{f1, it, resources};
 
 /// SCH-78, SC-113.
 #[test]
@@ -79,4 +79,32 @@ fn sch_82_narrowing_gives_nothing_back() {
     let mut wide = with(pool("p").limits("cpu=32"), types());
     let ids = wide.run([pod().asks("cpu=1"), pod().select("type", "small"), large()]);
     assert_eq!(wide.placed(&ids), 3);
+}
+
+/// Q43: limits are charged with what the type has, whatever an offering of it adds.
+#[test]
+fn q43_overrides_are_not_charged() {
+    let mut larger = it("t", "cpu=4 memory=4Gi pods=10").in_zones(&["z1"], 1.0);
+    larger.0.offerings.iter_mut().for_each(|offering| offering.overrides.capacity = resources("cpu=64"));
+    assert!(with(pool("p").limits("cpu=8"), vec![larger]).one(pod().asks("cpu=1")).is_some());
+}
+
+/// Q42: a claim that is given up when its types are cut down to 600 has used up the limit of its pool for this pass; the next
+/// one starts clean.
+#[test]
+fn q42_the_next_pass_starts_clean() {
+    let flavored = |i: u32| {
+        let (team, flavor) = if i < 600 { ("a", "plain") } else { ("b", if i % 2 == 0 { "plain" } else { "fine" }) };
+        let known = it(&format!("t{i:03}"), "cpu=4 memory=4Gi pods=10").price(1.0 + f64::from(i));
+        known.with("team", &[team]).with("flavor", &[flavor])
+    };
+    let pool = pool("p").require("team Exists").require("flavor Exists min=2").limits("nodes=1");
+    let mut cluster = with(pool, (0..700).map(flavored).collect());
+    let given_up = pod().asks("cpu=3").alone();
+    let fine = || pod().asks("cpu=1").require("team In b").alone();
+    let ids = cluster.run([given_up, fine()]);
+    assert_eq!(cluster.placed(&ids), 0);
+    cluster.pending.remove(&ids[0]);
+    cluster.pass();
+    assert!(cluster.at(&ids[1]).is_some());
 }
