@@ -43,6 +43,14 @@ struct Progress {
     decided: bool,
     /// When it was first found a place, unless it lost it since.
     schedulable_since: Option<Timestamp>,
+    bound_at: Option<Timestamp>,
+}
+
+impl Progress {
+    /// Until when the pod waited for a node: up to now, or, while it is bound but does not run yet, up to then (LC-128).
+    fn unbound_until(&self, pod: &PodView, now: Timestamp) -> Option<Timestamp> {
+        if is_bound(pod) { self.bound_at.filter(|_| pod.phase == PodPhase::Pending) } else { Some(now) }
+    }
 }
 
 fn is_bound(pod: &PodView) -> bool {
@@ -83,7 +91,10 @@ impl PodTracker {
         let mut row = Row { facts: pod.facts.clone(), progress: None, ready: pod.ready, started };
         match known {
             Some((before, known)) => {
-                if let Some(progress) = known.progress {
+                if let Some(mut progress) = known.progress {
+                    if is_bound(view) && !is_bound(&before) {
+                        progress.bound_at = Some(pod.scheduled_at.unwrap_or(now));
+                    }
                     if !view.is_terminal() {
                         self.measure(&Step { before: &before, was_started: known.started, after: pod }, &progress, now);
                     }
@@ -91,7 +102,7 @@ impl PodTracker {
                 }
             }
             None if view.phase == PodPhase::Pending => {
-                let progress = Progress { pending_since: now, decided: false, schedulable_since: None };
+                let progress = Progress { pending_since: now, decided: false, schedulable_since: None, bound_at: None };
                 row.progress = Some(Box::new(progress));
             }
             None => {}
@@ -172,17 +183,22 @@ impl PodTracker {
             if !row.started {
                 into.add(all.pods_unstarted_time.family(), &name, age);
             }
-            if !is_bound(pod) {
-                into.add(all.pods_unbound_time.family(), &[name[0], name[1], dynamic], age);
+            let until = match &row.progress {
+                Some(progress) => progress.unbound_until(pod, now),
+                None => (!is_bound(pod)).then_some(now),
+            };
+            if let Some(until) = until {
+                let waited = seconds_between(pod.created_at, until);
+                into.add(all.pods_unbound_time.family(), &[name[0], name[1], dynamic], waited);
             }
             let Some(progress) = &row.progress else { continue };
             if let Some(decided) = progress.schedulable_since {
-                let since = seconds_between(decided, now);
                 if !row.started {
-                    into.add(all.pods_provisioning_unstarted_time.family(), &name, since);
+                    into.add(all.pods_provisioning_unstarted_time.family(), &name, seconds_between(decided, now));
                 }
-                if !is_bound(pod) {
-                    into.add(all.pods_provisioning_unbound_time.family(), &[name[0], name[1], dynamic], since);
+                if let Some(until) = until {
+                    let waited = seconds_between(decided, until);
+                    into.add(all.pods_provisioning_unbound_time.family(), &[name[0], name[1], dynamic], waited);
                 }
             }
             if !progress.decided && !is_bound(pod) {

@@ -144,7 +144,51 @@ fn a_pod_is_measured_on_its_way() {
     assert_eq!(get(61, "karpenter_pods_state"), None, "API-184");
 }
 
-/// LIF-125: nothing is measured for a pod that ran before we started, nor for one that ended without becoming ready.
+/// LC-128: the wait for a node stands still while the pod is bound but does not run, and is over when it does.
+#[test]
+fn a_bound_pod_waits_no_more() {
+    let (metrics, pods) = cluster();
+    let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let gauge = |now| {
+        ["karpenter_pods_unbound_time_seconds", "karpenter_pods_provisioning_unbound_time_seconds"]
+            .map(|name| value(&metrics, now, name))
+    };
+    let some = |values: [&str; 2]| values.map(|value| Some(value.to_owned()));
+    pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(2));
+    pods.decided(&id, Verdict::Schedulable, at(5));
+    assert_eq!((gauge(10), gauge(15)), (some(["10", "5"]), some(["15", "10"])), "grows");
+    let bound = json!({"phase": "Pending", "conditions": [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:20Z"}]});
+    pods.seen(&pod(spec(Some("n")), bound), at(21));
+    assert_eq!((gauge(30), gauge(90)), (some(["20", "15"]), some(["20", "15"])), "stands still");
+    pods.seen(&pod(spec(Some("n")), json!({"phase": "Running"})), at(91));
+    assert_eq!(gauge(92), [None, None]);
+    let observed = value(&metrics, 92, "karpenter_pods_bound_duration_seconds_sum{dynamic_resources=\"false\"}");
+    assert_eq!(observed.as_deref(), Some("20"));
+}
+
+/// LC-130: how long nobody has decided about a pod is told from when it was first seen, until somebody has, or it does not
+/// matter any more.
+#[test]
+fn undecided_until_it_does_not_matter() {
+    let gauge = "karpenter_pods_provisioning_scheduling_undecided_time_seconds";
+    let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let ends: [(&str, fn(&PodTracker, &PodId)); 4] = [
+        ("decided", |pods, id| pods.decided(id, Verdict::Unschedulable, at(9))),
+        ("bound", |pods, _| pods.seen(&pod(spec(Some("n")), json!({"phase": "Pending"})), at(9))),
+        ("terminal", |pods, _| pods.seen(&pod(spec(None), json!({"phase": "Failed"})), at(9))),
+        ("deleted", PodTracker::gone),
+    ];
+    for (name, end) in ends {
+        let (metrics, pods) = cluster();
+        pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(2));
+        assert_eq!(value(&metrics, 8, gauge).as_deref(), Some("6"), "{name}");
+        end(&pods, &id);
+        assert_eq!(value(&metrics, 10, gauge), None, "{name}");
+    }
+}
+
+/// LIF-125, LC-129: nothing is measured for a pod that ran before we started, nor for one that ended without becoming ready.
 #[test]
 fn only_pods_seen_pending_are_measured() {
     let (metrics, pods) = cluster();
