@@ -47,6 +47,12 @@ impl Batcher {
         triggered
     }
 
+    /// Waits for the next trigger, at most so long. Its pods are in the state; a pass is due anyway.
+    pub async fn heard(&self, patience: Duration) {
+        // Whether something came or not, the caller looks again.
+        let _ = tokio::time::timeout(patience, self.wake.notified()).await;
+    }
+
     fn seen(&self) -> MutexGuard<'_, BTreeSet<String>> {
         // No code that could panic runs under the lock.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)

@@ -184,6 +184,7 @@ impl Context {
         let state = ClusterState::default()
             .without_volumes(features.unsupported_volumes.clone())
             .with_default_spread(features.default_spread.clone());
+        let state = if features.dynamic_resources { state.with_devices() } else { state };
         Self {
             client,
             provider,

@@ -12,6 +12,7 @@ pub mod concurrency;
 pub mod consistency;
 pub mod context;
 pub mod disruption;
+mod device_watches;
 pub mod events;
 pub mod eviction;
 pub mod expiration;
@@ -48,7 +49,7 @@ use std::sync::Arc;
 pub use context::{Batching, Context, Features, Options};
 pub use karpenter_disruption::look::Gates;
 pub use karpenter_lifecycle::Timeouts;
-pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Preferences};
+pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Preferences, Reserved};
 pub use karpenter_state::Unsynced;
 pub use report::Observability;
 

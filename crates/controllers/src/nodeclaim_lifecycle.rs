@@ -55,6 +55,27 @@ fn nodes_of(ctx: &Context, claim: &ClaimView) -> Vec<Arc<NodeView>> {
     claim.provider_id.as_deref().map(|id| ctx.state().nodes_by_provider_id(id)).unwrap_or_default()
 }
 
+/// Nodes that a claim came a step further with. Told once it is stored: a write that met somebody else's is made again, and
+/// what happened once would be counted twice.
+#[derive(Debug)]
+struct Steps {
+    /// When the claim was looked at.
+    now: Timestamp,
+    registered: Option<String>,
+    initialized: Option<String>,
+}
+
+impl Steps {
+    fn tell(self, ctx: &Context, claim: &ClaimView) {
+        if let Some(node) = self.registered {
+            ctx.report.registered(claim, &node);
+        }
+        if let Some(node) = self.initialized {
+            ctx.report.initialized(claim, &node);
+        }
+    }
+}
+
 /// Launch, registration, initialization and liveness, all of them, then one write of what changed (LIF-11, LIF-12).
 async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<Requeue, ReconcileError> {
     let mut claim = stored.clone();
@@ -72,9 +93,10 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
         return Ok(Requeue::OnChange);
     }
     seen = view(ctx, &claim);
-    let registered = registering::register(ctx, &mut claim, &seen, now).await;
+    let mut steps = Steps { now, registered: None, initialized: None };
+    let registered = registering::register(ctx, &mut claim, &seen, &mut steps).await;
     seen = view(ctx, &claim);
-    let initialized = initialize(ctx, &mut claim, &seen, now).await;
+    let initialized = initialize(ctx, &mut claim, &seen, &mut steps).await;
     seen = view(ctx, &claim);
     let verdict = liveness(&seen, usage(ctx, &seen), &ctx.features.timeouts, now);
     if let Liveness::Expired(timeout) = verdict {
@@ -82,6 +104,7 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
         return Ok(Requeue::OnChange);
     }
     write_changes(ctx, stored, &claim).await?;
+    steps.tell(ctx, &seen);
     if let Some(error) = launch_error {
         return Err(error.into());
     }
@@ -138,7 +161,7 @@ async fn initialize(
     ctx: &Context,
     claim: &mut NodeClaim,
     seen: &ClaimView,
-    now: Timestamp,
+    steps: &mut Steps,
 ) -> Result<(), ReconcileError> {
     let nodes = nodes_of(ctx, seen);
     let nodes: Vec<&NodeView> = nodes.iter().map(Arc::as_ref).collect();
@@ -146,7 +169,7 @@ async fn initialize(
     match initialization(seen, &nodes, slices.as_deref()) {
         Initialization::Done | Initialization::NotConcerned => {}
         Initialization::NotYet(why) => {
-            let mut all = condition_sets::NODE_CLAIM.of(claim, now);
+            let mut all = condition_sets::NODE_CLAIM.of(claim, steps.now);
             all.set_unknown(conditions::INITIALIZED, why.reason(), &why.message());
         }
         Initialization::Initialize { node } => {
@@ -154,8 +177,8 @@ async fn initialize(
             let written = ctx.nodes_api().patch(&node, &PatchParams::default(), &Patch::Merge(patch)).await;
             if let Some(written) = ignore_gone(written)? {
                 ctx.note_node(written);
-                condition_sets::NODE_CLAIM.of(claim, now).set_true(conditions::INITIALIZED);
-                ctx.report.initialized(seen, &node);
+                condition_sets::NODE_CLAIM.of(claim, steps.now).set_true(conditions::INITIALIZED);
+                steps.initialized = Some(node);
             }
         }
     }

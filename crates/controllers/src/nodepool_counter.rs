@@ -20,12 +20,14 @@ const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
 
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
     let Some(pool) = ctx.pools.get(&name) else { return Ok(Requeue::OnChange) };
-    let usage = {
+    let (usage, again) = {
         let state = ctx.state();
-        if state.unsynced().is_some() {
+        if state.unlisted().is_some() {
             return Ok(Requeue::After(UNSYNCED_RETRY));
         }
-        state.usage(&name)
+        // A claim that is being launched counts soon. What is there already is told meanwhile: it may be a claim of another
+        // pool, and take minutes (X2).
+        (state.usage(&name), if state.unsynced().is_some() { UNSYNCED_RETRY } else { COUNT_EVERY })
     };
     let resources = quantities(&counted(&usage));
     let nodes = usage.amount(NODES).value();
@@ -33,12 +35,12 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
     if status.and_then(|status| status.resources.as_ref()) == Some(&resources)
         && status.and_then(|status| status.nodes) == Some(nodes)
     {
-        return Ok(Requeue::After(COUNT_EVERY));
+        return Ok(Requeue::After(again));
     }
     let patch = Patch::Merge(json!({ "status": { "resources": resources, "nodes": nodes } }));
     let written = ctx.pools_api().patch_status(&pool.name_any(), &PatchParams::default(), &patch).await;
     ignore_gone(written)?.map(|pool| ctx.note_pool(pool));
-    Ok(Requeue::After(COUNT_EVERY))
+    Ok(Requeue::After(again))
 }
 
 /// Zeroes where there is nothing, so that a reader need not guess.

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pool::PoolView;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
-use karpenter_solver::{Plan, Solver};
-use karpenter_state::{Intake, Refusals, World, intake};
+use karpenter_solver::{Plan, RefusedBy, Solver, Unplaced};
+use karpenter_state::{DeviceRequests, Intake, Refusals, Standing, World, intake};
 
 use self::hints::Hints;
 use crate::buffers;
@@ -25,7 +27,8 @@ const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
 struct Passes {
     /// Tables of pods, nodes and types; what is the same object as in the last pass is not looked at again.
     solver: Solver,
-    refusals: Refusals,
+    /// With what each was told.
+    refusals: Refusals<Vec<RefusedBy>>,
     hints: Hints,
 }
 
@@ -49,16 +52,27 @@ pub async fn run(ctx: Arc<Context>) {
     };
     loop {
         ctx.provision.gathered(ctx.batching, REARM).await;
-        let unsynced = ctx.state().unsynced();
-        if let Some(why) = unsynced {
-            ctx.report.unsynced(&why);
-            tokio::time::sleep(UNSYNCED_RETRY).await;
-            ctx.provision.notify_one();
-            continue;
-        }
-        ctx.report.synced();
+        settled(&ctx).await;
         passes.pass(&ctx).await;
         ctx.state().note_pass();
+    }
+}
+
+/// Until enough is known to decide. A claim that cannot be launched is shown as what it is, and waited for a moment only (X2).
+async fn settled(ctx: &Context) {
+    loop {
+        let (unsynced, waits_for) = {
+            let mut state = ctx.state();
+            (state.unsynced(), state.waits_for(ctx.clock.now()))
+        };
+        match &unsynced {
+            Some(why) => ctx.report.unsynced(why),
+            None => ctx.report.synced(),
+        }
+        if waits_for.is_none() {
+            return;
+        }
+        ctx.provision.heard(UNSYNCED_RETRY).await;
     }
 }
 
@@ -69,8 +83,8 @@ impl Passes {
         if pods.is_empty() {
             return buffers::refresh(ctx, None).await;
         }
-        let snapshot = snapshot(ctx, pods).await;
-        if snapshot.pools.is_empty() {
+        let Gathered { snapshot, usable, skipped } = gathered(ctx, pods).await;
+        if usable == 0 {
             // Existing nodes are the scheduler's business (SCH-22).
             outcome::without_pools(ctx, &snapshot);
             return;
@@ -81,7 +95,9 @@ impl Passes {
         let plan = self.solver.plan(&snapshot, &ctx.planning);
         drop(running);
         ctx.report.planned(started.elapsed(), outcome::unschedulable(&snapshot, &plan) + hopeless);
-        self.remember(ctx, &snapshot, &plan, world);
+        if !skipped {
+            self.remember(ctx, &snapshot, &plan, world);
+        }
         buffers::refresh(ctx, Some((&snapshot, &plan))).await;
         outcome::carry_out(ctx, &snapshot, &plan).await;
     }
@@ -95,11 +111,11 @@ impl Passes {
             // Pods that stand for buffers are not in the state, and in the snapshot only when they were tried.
             let spare: BTreeSet<PodId> = ctx.buffers.virtual_pods().iter().map(|pod| pod.id.clone()).collect();
             let waits = |id: &PodId| state.pod(id).is_some_and(|pod| pod.is_provisionable());
-            self.refusals.retain(|id| spare.contains(id) || waits(id));
+            self.refusals.retain(|id| spare.contains(id) || waits(id), now);
         }
         for unplaced in plan.unplaced.iter().filter(|unplaced| !outcome::is_deferred(unplaced)) {
             if let Some(pod) = snapshot.pending.get(&unplaced.pod) {
-                self.refusals.note(pod, world, now);
+                self.refusals.note(pod, world, now, unplaced.reasons.clone());
             }
         }
     }
@@ -115,24 +131,38 @@ impl Passes {
         // Pods that stand for buffers are ours, so nobody has to look whether they make sense (SCH-187).
         let spare = ctx.buffers.virtual_pods().into_iter().map(|pod| (pod.id.clone(), state.planned(&pod)));
         let spare: Vec<_> = spare.collect();
+        waiting.retain(|id, _| !state.is_in_hand(id));
+        let moving: Vec<_> = moving.into_iter().filter(|(id, _)| !state.is_in_hand(id)).collect();
         drop(state);
+        let devices = if ctx.features.dynamic_resources { DeviceRequests::Considered } else { DeviceRequests::Ignored };
         let (mut ignored, mut hopeless) = (0, 0);
+        let mut like_refused = Vec::new();
         waiting.retain(|_, pod| {
-            if self.refusals.stands(pod, world, now) {
-                hopeless += 1;
-                return false;
+            match self.refusals.standing(pod, world, now) {
+                Standing::Open => {}
+                Standing::Refused => {
+                    hopeless += 1;
+                    return false;
+                }
+                Standing::LikeRefused(reasons) => {
+                    hopeless += 1;
+                    let reasons = reasons.clone();
+                    let unplaced = Unplaced { pod: pod.id.clone(), reasons };
+                    like_refused.push((pod.clone(), unplaced));
+                    return false;
+                }
             }
-            if !ctx.features.dynamic_resources && !pod.resource_claims.is_empty() {
-                // A node that is chosen without looking at devices may be the wrong one (SCH-27, SCH-191).
-                hopeless += 1;
-                ctx.report.unplannable(pod, "its resource claims are not looked at, see IGNORE_DRA_REQUESTS");
-                return false;
-            }
-            match intake(pod, ctx.provider.label_rules()) {
+            match intake(pod, ctx.provider.label_rules(), devices) {
                 Intake::Plan => true,
                 Intake::Avoids => {
                     ignored += 1;
                     ctx.report.avoids_our_nodes(pod);
+                    false
+                }
+                Intake::Unsupported(why) => {
+                    hopeless += 1;
+                    ctx.state().expectations.expect(&pod.id, None);
+                    ctx.report.unplannable(pod, why);
                     false
                 }
                 Intake::Reject(why) => {
@@ -143,32 +173,45 @@ impl Passes {
                 }
             }
         });
+        for (pod, unplaced) in &like_refused {
+            self.refusals.note_told(pod);
+            outcome::note_unplaced(ctx, pod, unplaced);
+        }
         for (kind, pods) in self.hints.of(waiting.values(), ctx.planning.preferences, now) {
             ctx.report.hinders_consolidation(kind, &pods);
         }
-        waiting.extend(moving.into_iter().filter(|(_, pod)| !self.refusals.stands(pod, world, now)));
-        waiting.extend(spare.into_iter().filter(|(_, pod)| !self.refusals.stands(pod, world, now)));
+        waiting.extend(moving.into_iter().filter(|(_, pod)| self.refusals.is_open(pod, world, now)));
+        waiting.extend(spare.into_iter().filter(|(_, pod)| self.refusals.is_open(pod, world, now)));
         Batch { pods: waiting, world, ignored, hopeless }
     }
 }
 
+/// What a pass looks at.
+struct Gathered {
+    snapshot: Snapshot,
+    /// How many pools may be used.
+    usable: usize,
+    /// Some of them are left out because nobody knows what they have to offer. Whom that leaves without a place is not
+    /// hopeless.
+    skipped: bool,
+}
+
 /// Nodes first: a pod that got a node meanwhile is planned for nothing, never twice (SCH-10).
-async fn snapshot(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Snapshot {
+async fn gathered(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Gathered {
     let pools: Vec<_> = ctx.state().pools().into_iter().filter(|pool| pool.is_schedulable()).collect();
+    let usable = pools.len();
     let mut offers = Vec::with_capacity(pools.len());
     for pool in pools {
-        match ctx.provider.instance_types(&pool).await {
-            Ok(instance_types) => {
-                ctx.memory.prices().note(&pool.name, instance_types.clone());
-                let usage = ctx.state().usage(&pool.name);
-                offers.push(PoolOffer { pool, instance_types, usage });
-            }
-            Err(error) if error.is_quiet() => {}
-            Err(error) => ctx.report.instance_types_unavailable(&pool.name, &error),
+        if let Some(instance_types) = instance_types(ctx, &pool).await {
+            ctx.memory.prices().note(&pool.name, instance_types.clone());
+            let usage = ctx.state().charged(&pool.name);
+            offers.push(PoolOffer { pool, instance_types, usage });
         }
     }
-    let state = ctx.state();
-    let (nodes, daemons, namespaces) = (state.nodes(), state.daemons(), state.namespaces().clone());
+    let skipped = offers.len() < usable;
+    let mut state = ctx.state();
+    let devices = state.devices();
+    let (nodes, daemons, namespaces) = (state.places(), state.daemons(), state.namespaces().clone());
     // Who was bound while types were being listed needs nothing any more.
     let pending = pending
         .into_iter()
@@ -178,5 +221,17 @@ async fn snapshot(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Snap
         })
         .collect();
     drop(state);
-    Snapshot { pools: offers, nodes, pending, daemons, namespaces, ..Snapshot::default() }
+    let snapshot = Snapshot { pools: offers, nodes, pending, daemons, namespaces, devices, ..Snapshot::default() };
+    Gathered { snapshot, usable, skipped }
+}
+
+/// SCH-23: a pool whose types cannot be had is done without; it brings no domains either.
+async fn instance_types(ctx: &Context, pool: &PoolView) -> Option<Arc<Vec<InstanceType>>> {
+    match ctx.provider.instance_types(pool).await {
+        Ok(types) if types.is_empty() => ctx.report.no_instance_types(&pool.name),
+        Ok(types) => return Some(types),
+        Err(error) if error.is_quiet() => {}
+        Err(error) => ctx.report.instance_types_unavailable(&pool.name, &error),
+    }
+    None
 }

@@ -5,6 +5,7 @@ mod collecting;
 mod commands;
 mod desk;
 mod disrupting;
+mod devices;
 mod ending;
 mod nodes;
 mod odd;
@@ -12,6 +13,7 @@ mod pools;
 mod provisioning;
 mod registering;
 mod repairing;
+mod series;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};

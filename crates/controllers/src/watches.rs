@@ -24,7 +24,7 @@ use kube::{Api, Resource, ResourceExt as _};
 
 use self::claims::{Claims, Pools, watch_classes};
 use self::lean::Lean;
-use self::nodes::{Nodes, follow_slices};
+use self::nodes::Nodes;
 pub(crate) use self::pod_classes::PodFacts;
 pub use self::pod_classes::{PodClasses, SeenPod};
 pub use self::pod_text::PodObject;
@@ -46,7 +46,7 @@ pub async fn run(ctx: Arc<Context>) {
         follow(&ctx, Api::all(ctx.client.clone()), Daemons(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Namespaces(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Budgets(&ctx)),
-        follow_slices(&ctx),
+        crate::device_watches::run(&ctx),
         crate::workload_watches::run(&ctx),
         follow(&ctx, Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Volumes(&ctx)),

@@ -42,6 +42,7 @@ impl ClusterState {
             return;
         }
         let old = self.claims.insert(claim.name.clone(), claim.clone());
+        self.note_launching(claim);
         self.world.all += 1;
         self.world.room += u64::from(old.as_ref().is_none_or(|old| refusals::offers_other(old, claim)));
         if old.as_ref().is_none_or(|old| old.deleting_since.is_some() != claim.deleting_since.is_some()) {
@@ -53,6 +54,7 @@ impl ClusterState {
 
     pub(crate) fn remove_claim(&mut self, name: &str) {
         self.nominations.remove(name);
+        self.forget_launching(name);
         self.marked.remove(name);
         self.expiring.remove(name);
         self.ledger.set_pending(name, false);
@@ -120,7 +122,7 @@ impl ClusterState {
     /// What has this provider ID, or, for a node without one, this name; without its pods.
     ///
     /// Of several the first by name; a node of a pool is not there before it can be told from others (LIF-111, SCH-228).
-    fn entry(&self, key: &str) -> Option<ExistingNode> {
+    pub(crate) fn entry(&self, key: &str) -> Option<ExistingNode> {
         let claim = self.usage.claims_at(key).find_map(|name| self.claims.get(name)).cloned();
         let named = self.usage.nodes_named(key);
         let node = self.usage.nodes_at(key).chain(named).find_map(|name| self.nodes.get(name));
@@ -168,10 +170,14 @@ impl ClusterState {
         entry.claim.as_ref().is_some_and(|claim| self.marked.contains(&claim.name))
     }
 
+    pub(crate) fn needs_place_for_pods(&self, entry: &ExistingNode) -> bool {
+        entry.is_going() || self.is_marked(entry) || self.is_expiring(entry)
+    }
+
     /// Pods that have to find another node because theirs is going (SCH-14).
     pub fn moving_pods(&self, now: Timestamp) -> BTreeMap<PodId, Arc<PodView>> {
         let entries = self.usage.keys().filter_map(|key| self.entry(key));
-        let going = entries.filter(|entry| entry.is_going() || self.is_marked(entry) || self.is_expiring(entry));
+        let going = entries.filter(|entry| self.needs_place_for_pods(entry));
         let pods = going.filter_map(|entry| entry.node).flat_map(|node| self.pods_on(&node.name));
         let moves = |pod: &Arc<PodView>| {
             pod.is_reschedulable() && pod.is_disruptable(now) && !pdb::is_fully_blocked(pod, self.pdbs.values(), now)

@@ -1,4 +1,4 @@
-//! Whether a pod that waits can be planned for (SCH-17, SCH-19, SCH-20).
+//! Whether a pod that waits can be planned for (SCH-17, SCH-19, SCH-20, SCH-27).
 
 use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::pod::PodView;
@@ -10,11 +10,24 @@ pub enum Intake {
     /// The pod does not want to run on a node of ours; nobody has to hear of it.
     Avoids,
     Reject(String),
+    /// It asks for what is not looked at, and finds no place until that changes.
+    Unsupported(&'static str),
 }
 
-pub fn intake(pod: &PodView, rules: &LabelRules) -> Intake {
+/// Whether dynamic resources are looked at (SCH-191).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceRequests {
+    Ignored,
+    Considered,
+}
+
+pub fn intake(pod: &PodView, rules: &LabelRules, devices: DeviceRequests) -> Intake {
     if avoids_our_nodes(pod) {
         return Intake::Avoids;
+    }
+    if pod.uses_devices && devices == DeviceRequests::Ignored {
+        // A node that is chosen without looking at devices may be the wrong one.
+        return Intake::Unsupported("its resource claims are not looked at, see IGNORE_DRA_REQUESTS");
     }
     if let Some(why) = &pod.unplannable {
         return Intake::Reject(why.clone());
@@ -65,6 +78,28 @@ mod tests {
         Requirements::from_iter([Requirement::does_not_exist(labels::NODEPOOL)])
     }
 
+    /// SCH-27, SCH-191, SC-292: who asks for devices that are not looked at gets no node that may be the wrong one; who does not
+    /// want our nodes is left in peace all the same.
+    #[test]
+    fn pods_that_ask_for_devices() {
+        let with = |uses_devices, requirements: &[Requirements]| {
+            let scheduling = PodScheduling { required_terms: requirements.to_vec(), ..PodScheduling::default() };
+            let class = PodClass { uses_devices, scheduling, ..PodClass::default() };
+            PodView { class: Arc::new(class), ..example::pod("a") }
+        };
+        let rules = LabelRules::core();
+        for (pod, devices, planned) in [
+            (with(false, &[]), DeviceRequests::Ignored, true),
+            (with(true, &[]), DeviceRequests::Considered, true),
+            (with(true, &[]), DeviceRequests::Ignored, false),
+        ] {
+            let verdict = intake(&pod, &rules, devices);
+            assert_eq!(verdict == Intake::Plan, planned, "{verdict:?}");
+            assert_eq!(matches!(verdict, Intake::Unsupported(_)), !planned);
+        }
+        assert_eq!(intake(&with(true, &[not_ours()]), &rules, DeviceRequests::Ignored), Intake::Avoids);
+    }
+
     /// SCH-17, SCH-19, SCH-20, SC-12, SC-13, SC-15, SC-16, SC-17, SC-385, SC-388.
     #[test]
     fn pods_that_are_not_planned_for() {
@@ -101,11 +136,11 @@ mod tests {
             let unplannable = unplannable.map(ToOwned::to_owned);
             let class = PodClass { scheduling, unplannable, ..PodClass::default() };
             let pod = PodView { class: Arc::new(class), ..example::pod("a") };
-            let verdict = intake(&pod, &LabelRules::core());
+            let verdict = intake(&pod, &LabelRules::core(), DeviceRequests::Considered);
             let word = match verdict {
                 Intake::Plan => "plan",
                 Intake::Avoids => "avoids",
-                Intake::Reject(_) => "reject",
+                Intake::Reject(_) | Intake::Unsupported(_) => "reject",
             };
             assert_eq!(word, want, "{name}");
         }

@@ -17,9 +17,11 @@ use karpenter_model::volumes::UnsupportedVolumes;
 mod by_name;
 mod costs;
 mod default_spread;
+mod devices;
 mod entries;
 mod expectations;
 mod intake;
+mod launching;
 mod ledger;
 mod refusals;
 mod stamp;
@@ -29,11 +31,14 @@ use by_name::ByAge;
 pub use by_name::ByName;
 pub use costs::Prices;
 pub use default_spread::{DefaultConstraints, WorkloadChange, Workloads};
+pub use devices::DeviceChange;
 pub use expectations::Expectations;
-pub use intake::{Intake, intake};
-pub use refusals::{Refusals, World};
+pub use intake::{DeviceRequests, Intake, intake};
+pub use refusals::{Refusals, Standing, World};
 pub use volumes::{VolumeChange, VolumeError, Volumes};
 
+use self::devices::Devices;
+use self::launching::Launching;
 use self::ledger::Ledger;
 use self::stamp::Stamp;
 use self::usage::Usage;
@@ -53,9 +58,13 @@ pub enum Source {
     StorageClasses,
     CsiNodes,
     Attachments,
+    Slices,
+    DeviceClasses,
+    ResourceClaims,
 }
 
 impl Source {
+    /// Those that every pass needs.
     pub const ALL: [Self; 12] = [
         Self::Pods,
         Self::Nodes,
@@ -70,6 +79,8 @@ impl Source {
         Self::CsiNodes,
         Self::Attachments,
     ];
+    /// Beside these, where devices are looked at.
+    pub const DEVICES: [Self; 3] = [Self::Slices, Self::DeviceClasses, Self::ResourceClaims];
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +101,7 @@ pub enum Change {
     PdbGone(PodId),
     Volume(VolumeChange),
     Workload(WorkloadChange),
+    Device(DeviceChange),
     /// The complete list of one kind has been applied, and what is not on it has been removed.
     Complete(Source),
     /// The complete list of one kind has been applied; `known` are the names on it, whatever else was known is gone.
@@ -106,6 +118,8 @@ pub struct ClusterState {
     pods_by_claim: BTreeMap<PodId, BTreeSet<PodId>>,
     volumes: Volumes,
     workloads: Workloads,
+    /// `None` when devices are not looked at.
+    devices: Option<Devices>,
     /// Given to pods that wait and declare none.
     default_spread: DefaultConstraints,
     /// Pods by the node they are bound to, terminal ones left out.
@@ -125,6 +139,8 @@ pub struct ClusterState {
     /// Where pods are expected.
     pub expectations: Expectations,
     ledger: Ledger,
+    /// Claims without an instance that are not going.
+    launching: Launching,
     usage: Usage,
     /// Claims that a disruption command has chosen, by name.
     marked: BTreeSet<String>,
@@ -138,7 +154,7 @@ pub struct ClusterState {
     planned: bool,
 }
 
-/// Why nothing may be decided yet (SCH-241).
+/// What the picture lacks (SCH-241).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsynced {
     NotListed(Source),
@@ -198,6 +214,7 @@ impl ClusterState {
                 self.changed_if(true);
                 self.workloads.apply(change);
             }
+            Change::Device(change) => self.apply_device(change),
             Change::Complete(source) => {
                 self.listed.insert(source);
                 self.changed_if(true);
@@ -394,20 +411,22 @@ impl ClusterState {
                     self.apply_volume(change);
                 }
             }
+            Source::Slices | Source::DeviceClasses | Source::ResourceClaims => self.retain_devices(source, known),
         }
         self.listed.insert(source);
         self.changed_if(true);
     }
 
-    /// `None` when the picture is complete enough to decide on.
+    /// `None` when the picture is complete. What a pass has to wait for is less: [`ClusterState::waits_for`].
     pub fn unsynced(&self) -> Option<Unsynced> {
-        let missing = Source::ALL.into_iter().find(|source| !self.listed.contains(source)).map(Unsynced::NotListed);
-        missing.or_else(|| {
-            self.claims
-                .values()
-                .find(|claim| claim.provider_id.is_none() && claim.deleting_since.is_none())
-                .map(|claim| Unsynced::ClaimNotLaunched(claim.name.clone()))
-        })
+        let missing = self.unlisted().map(Unsynced::NotListed);
+        missing.or_else(|| self.launching().next().map(|claim| Unsynced::ClaimNotLaunched(claim.name.clone())))
+    }
+
+    /// A kind whose first complete list is not in.
+    pub fn unlisted(&self) -> Option<Source> {
+        let devices = self.devices.as_ref().map(|_| Source::DEVICES);
+        Source::ALL.into_iter().chain(devices.into_iter().flatten()).find(|source| !self.listed.contains(source))
     }
 
     /// Pods that wait for capacity.

@@ -1,10 +1,11 @@
 //! Pods that no pass could place are left out of passes until something changes that they depend on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::claim::{ClaimView, ConditionView};
-use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::pod::{PodClass, PodId, PodView};
 
 /// A pod that fits nowhere is tried again after this long although nothing has changed that we know of: offers of the
 /// cloud come and go without telling.
@@ -20,42 +21,100 @@ pub struct World {
     pub room: u64,
 }
 
-#[derive(Debug, Default)]
-pub struct Refusals(BTreeMap<PodId, Refused>);
-
+/// Who was refused, and which kinds of pods. A pod that is like one that was refused would be refused too, so it need not be
+/// tried; `W` is what it is told.
 #[derive(Debug)]
+pub struct Refusals<W> {
+    pods: BTreeMap<PodId, Refused>,
+    /// By namespace and where in memory the class is, which it keeps as long as the entry holds it.
+    classes: BTreeMap<(String, usize), RefusedClass<W>>,
+}
+
+#[derive(Debug, Clone)]
 struct Refused {
     uid: String,
     world: World,
     at: Timestamp,
 }
 
-impl Refusals {
+#[derive(Debug)]
+struct RefusedClass<W> {
+    class: Arc<PodClass>,
+    world: World,
+    at: Timestamp,
+    why: W,
+}
+
+/// What is known about a pod that waits.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Standing<'a, W> {
+    /// It may find a place.
+    Open,
+    /// It would be refused again, for the same reasons.
+    Refused,
+    /// It has not been tried, but pods like it were refused for this.
+    LikeRefused(&'a W),
+}
+
+impl<W> Default for Refusals<W> {
+    fn default() -> Self {
+        Self { pods: BTreeMap::new(), classes: BTreeMap::new() }
+    }
+}
+
+fn key(pod: &PodView) -> (String, usize) {
+    (pod.id.namespace.clone(), Arc::as_ptr(&pod.class).addr())
+}
+
+impl<W> Refusals<W> {
     /// No pass could place the pod in this world.
-    pub fn note(&mut self, pod: &PodView, world: World, now: Timestamp) {
-        self.0.insert(pod.id.clone(), Refused { uid: pod.uid.clone(), world, at: now });
+    pub fn note(&mut self, pod: &PodView, world: World, now: Timestamp, why: W) {
+        self.pods.insert(pod.id.clone(), Refused { uid: pod.uid.clone(), world, at: now });
+        self.classes.insert(key(pod), RefusedClass { class: pod.class.clone(), world, at: now, why });
     }
 
-    /// The pod would be refused again, for the same reasons.
-    pub fn stands(&self, pod: &PodView, world: World, now: Timestamp) -> bool {
-        self.0.get(&pod.id).is_some_and(|refused| {
-            refused.uid == pod.uid
-                && now.duration_since(refused.at) < FORGET
-                && if looks_at_others(pod) { refused.world == world } else { refused.world.room == world.room }
-        })
+    /// The pod has heard what was said about pods like it.
+    pub fn note_told(&mut self, pod: &PodView) {
+        if let Some(known) = self.classes.get(&key(pod)) {
+            let refused = Refused { uid: pod.uid.clone(), world: known.world, at: known.at };
+            self.pods.insert(pod.id.clone(), refused);
+        }
     }
 
-    /// Forgets pods that do not wait any more.
-    pub fn retain(&mut self, waits: impl Fn(&PodId) -> bool) {
-        self.0.retain(|id, _| waits(id));
+    pub fn standing(&self, pod: &PodView, world: World, now: Timestamp) -> Standing<'_, W> {
+        let holds = |before: World, at: Timestamp| {
+            now.duration_since(at) < FORGET
+                && if looks_at_others(pod) { before == world } else { before.room == world.room }
+        };
+        let own = self.pods.get(&pod.id).filter(|refused| refused.uid == pod.uid);
+        if own.is_some_and(|refused| holds(refused.world, refused.at)) {
+            return Standing::Refused;
+        }
+        match self.classes.get(&key(pod)) {
+            Some(known) if Arc::ptr_eq(&known.class, &pod.class) && holds(known.world, known.at) => {
+                Standing::LikeRefused(&known.why)
+            }
+            _ => Standing::Open,
+        }
+    }
+
+    /// Whether a pass may find a place for the pod.
+    pub fn is_open(&self, pod: &PodView, world: World, now: Timestamp) -> bool {
+        matches!(self.standing(pod, world, now), Standing::Open)
+    }
+
+    /// Forgets pods that do not wait any more, and classes whose time is over.
+    pub fn retain(&mut self, waits: impl Fn(&PodId) -> bool, now: Timestamp) {
+        self.pods.retain(|id, _| waits(id));
+        self.classes.retain(|_, known| now.duration_since(known.at) < FORGET);
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.pods.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pods.is_empty()
     }
 }
 
@@ -109,20 +168,53 @@ mod tests {
         let (plain, social) = (example::pod("plain"), example::pod("social").but(|pod| pod.scheduling = wishes));
         let (before, bound, grown) = (World { all: 5, room: 2 }, World { all: 6, room: 2 }, World { all: 7, room: 3 });
         let mut refusals = Refusals::default();
-        refusals.note(&plain, before, time(0));
-        refusals.note(&social, before, time(0));
+        refusals.note(&plain, before, time(0), "full");
+        refusals.note(&social, before, time(0), "full");
         for (name, pod, world, second, want) in [
             ("nothing changed", &plain, before, 59, true),
             ("a pod was bound", &plain, bound, 1, true),
             ("a pod was bound near which it wants to be", &social, bound, 1, false),
             ("there is more room", &plain, grown, 1, false),
             ("a minute has passed", &plain, before, 60, false),
-            ("another pod of the name", &PodView { uid: "new".into(), ..plain.clone() }, before, 1, false),
-            ("never refused", &example::pod("new"), before, 1, false),
+            ("never refused, nor was one like it", &example::pod("new"), before, 1, false),
         ] {
-            assert_eq!(refusals.stands(pod, world, time(second)), want, "{name}");
+            let standing = refusals.standing(pod, world, time(second));
+            assert_eq!(standing, if want { Standing::Refused } else { Standing::Open }, "{name}");
         }
-        refusals.retain(|id| id.name == "social");
-        assert_eq!(refusals.len(), 1);
+        refusals.retain(|id| id.name == "social", time(59));
+        assert_eq!((refusals.len(), refusals.classes.len()), (1, 2));
+        refusals.retain(|_| true, time(60));
+        assert_eq!((refusals.len(), refusals.classes.len()), (1, 0));
+    }
+
+    /// SCH-249: a pod like one that fits nowhere is told so without being tried, until something changes.
+    #[test]
+    fn classes_are_remembered() {
+        let plain = example::pod("first");
+        let like = |name: &str| PodView { class: plain.class.clone(), ..example::pod(name) };
+        let (before, grown) = (World { all: 5, room: 2 }, World { all: 7, room: 3 });
+        let mut refusals = Refusals::default();
+        refusals.note(&plain, before, time(0), "full");
+        let second = like("second");
+        assert_eq!(refusals.standing(&second, before, time(1)), Standing::LikeRefused(&"full"));
+        refusals.note_told(&second);
+        assert_eq!(refusals.standing(&second, before, time(2)), Standing::Refused);
+        let elsewhere = PodId { namespace: "other".into(), name: "third".into() };
+        let elsewhere = PodView { id: elsewhere, ..like("third") };
+        for (name, pod, world, at) in [
+            ("there is more room", like("third"), grown, 1),
+            ("a minute has passed", like("third"), before, 60),
+            ("told, and a minute has passed", second, before, 60),
+            ("in another namespace", elsewhere, before, 1),
+            ("of a class of its own", example::pod("third"), before, 1),
+        ] {
+            assert_eq!(refusals.standing(&pod, world, time(at)), Standing::Open, "{name}");
+        }
+        let replaced = PodView { uid: "new".into(), ..plain.clone() };
+        assert_eq!(
+            refusals.standing(&replaced, before, time(1)),
+            Standing::LikeRefused(&"full"),
+            "another of its name"
+        );
     }
 }

@@ -21,17 +21,19 @@ pub(super) async fn launch_instance(
 ) -> Option<CreateError> {
     let answer = match ctx.memory.launched(&seen.uid) {
         Some(instance) => Ok(instance),
-        None => ctx.provider.create(seen).await,
+        None => ctx.provider.create(seen).await.inspect(|instance| {
+            ctx.report.launched(seen, instance);
+            ctx.memory.remember_launch(&seen.uid, instance);
+        }),
     };
     match answer {
         Ok(instance) => {
-            ctx.report.launched(seen, &instance);
-            ctx.memory.remember_launch(&seen.uid, &instance);
             fill_launched(claim, instance);
             condition_sets::NODE_CLAIM.of(claim, now).set_true(conditions::LAUNCHED);
             None
         }
         Err(error) => {
+            ctx.state().note_launch_failed(&seen.name);
             let (reason, message) = match &error {
                 CreateError::Explained { reason, message } => (reason.clone(), message.clone()),
                 other => (reasons::LAUNCH_FAILED.to_owned(), clipped(&chain(other))),

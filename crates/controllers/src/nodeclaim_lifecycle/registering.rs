@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_api::conditions as condition_sets;
@@ -18,7 +17,7 @@ use karpenter_platform::{HookOutcome, check_hooks};
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::{nodes_of, view};
+use super::{Steps, nodes_of, view};
 use crate::context::Context;
 use crate::patch::{ignore_gone, merge_locked};
 use crate::queue::ReconcileError;
@@ -29,7 +28,7 @@ pub(super) async fn register(
     ctx: &Context,
     claim: &mut NodeClaim,
     seen: &ClaimView,
-    now: Timestamp,
+    steps: &mut Steps,
 ) -> Result<Option<Duration>, ReconcileError> {
     let nodes = nodes_of(ctx, seen);
     let nodes: Vec<&NodeView> = nodes.iter().map(Arc::as_ref).collect();
@@ -37,13 +36,13 @@ pub(super) async fn register(
         Registration::Done => Ok(None),
         Registration::NotYet(NotRegistered::NodeNotFound) => {
             let message = conditions::messages::NODE_NOT_REGISTERED;
-            let mut all = condition_sets::NODE_CLAIM.of(claim, now);
+            let mut all = condition_sets::NODE_CLAIM.of(claim, steps.now);
             all.set_unknown(conditions::REGISTERED, reasons::NODE_NOT_FOUND, message);
             Ok(None)
         }
         Registration::NotYet(NotRegistered::MultipleNodes) => {
             let message = conditions::messages::MULTIPLE_NODES_FOUND;
-            let mut all = condition_sets::NODE_CLAIM.of(claim, now);
+            let mut all = condition_sets::NODE_CLAIM.of(claim, steps.now);
             all.set_false(conditions::REGISTERED, reasons::MULTIPLE_NODES_FOUND, message);
             Ok(None)
         }
@@ -51,7 +50,7 @@ pub(super) async fn register(
             if guarded.guard_was_missing {
                 ctx.report.guard_taint_missing(seen, &guarded.name);
             }
-            admit(ctx, claim, seen, &nodes, guarded, now).await
+            admit(ctx, claim, seen, &nodes, guarded, steps).await
         }
     }
 }
@@ -63,13 +62,13 @@ async fn admit(
     seen: &ClaimView,
     nodes: &[&NodeView],
     guarded: SyncedNode,
-    now: Timestamp,
+    steps: &mut Steps,
 ) -> Result<Option<Duration>, ReconcileError> {
     let hooks = ctx.provider.registration_hooks();
     let outcome = check_hooks(hooks, seen).await;
     if !outcome.is_satisfied() {
         write_node(ctx, claim, &guarded).await?;
-        let mut all = condition_sets::NODE_CLAIM.of(claim, now);
+        let mut all = condition_sets::NODE_CLAIM.of(claim, steps.now);
         all.set_unknown(conditions::REGISTERED, reasons::REGISTRATION_HOOK_PENDING, &pending_message(&outcome));
         return wait_for(&outcome);
     }
@@ -85,8 +84,8 @@ async fn admit(
     // Before the condition: a claim that says registered is not looked at again, and its success would be lost (Y26).
     record_outcome(ctx, claim, true).await?;
     claim.status.get_or_insert_default().node_name = Some(admitted.name.clone());
-    condition_sets::NODE_CLAIM.of(claim, now).set_true(conditions::REGISTERED);
-    ctx.report.registered(seen, &admitted.name);
+    condition_sets::NODE_CLAIM.of(claim, steps.now).set_true(conditions::REGISTERED);
+    steps.registered = Some(admitted.name);
     Ok(None)
 }
 

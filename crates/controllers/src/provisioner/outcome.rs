@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_model::pod::PodView;
+use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::Snapshot;
 use karpenter_solver::buffers::{is_virtual, real_pods_only};
 use karpenter_solver::{Placement, Plan, PlannedClaim, Refusal, Unplaced};
@@ -40,7 +42,9 @@ pub(super) async fn carry_out(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
     };
     nominate(ctx, snapshot, plan);
     for unplaced in &plan.unplaced {
-        note_unplaced(ctx, snapshot, unplaced);
+        if let Some(pod) = snapshot.pending.get(&unplaced.pod) {
+            note_unplaced(ctx, pod, unplaced);
+        }
     }
     note_useless_pools(ctx, plan);
     let creating = plan.claims.iter().map(|planned| create(ctx, snapshot, planned));
@@ -53,11 +57,28 @@ async fn create(ctx: &Context, snapshot: &Snapshot, planned: &PlannedClaim) {
         Ok(claim) => claim.name_any(),
         Err(error) => return ctx.report.create_failed(&planned.pool.name, &error),
     };
+    if !planned.pool.limits.is_empty() {
+        ctx.state().charge(&name, most(snapshot, planned));
+    }
     ctx.report.created_claim(&name, planned);
     for pod in planned.pods.iter().filter_map(|id| snapshot.pending.get(id)) {
         ctx.state().expectations.expect(&pod.id, Some(&name));
         ctx.report.nominated(pod, Some(&name), None);
     }
+}
+
+/// The largest amounts among the types that the node may become: what the plan weighed against the limits (SCH-80).
+fn most(snapshot: &Snapshot, planned: &PlannedClaim) -> Resources {
+    let offer = snapshot.pools.iter().find(|offer| offer.pool.name == planned.pool.name);
+    let types = offer.into_iter().flat_map(|offer| offer.instance_types.iter());
+    let names: BTreeSet<&str> = planned.instance_types.iter().map(String::as_str).collect();
+    let mut most = Resources::new();
+    for known in types.filter(|known| names.contains(known.name.as_str())) {
+        for (name, amount) in known.capacity.iter() {
+            most.set(name, amount.max(most.amount(name)));
+        }
+    }
+    most
 }
 
 /// Nodes that pods were planned onto are expected to receive them, and are left alone meanwhile (SCH-24).
@@ -76,9 +97,8 @@ fn nominate(ctx: &Context, snapshot: &Snapshot, plan: &Plan) {
     }
 }
 
-fn note_unplaced(ctx: &Context, snapshot: &Snapshot, unplaced: &Unplaced) {
+pub(super) fn note_unplaced(ctx: &Context, pod: &PodView, unplaced: &Unplaced) {
     ctx.state().expectations.expect(&unplaced.pod, None);
-    let Some(pod) = snapshot.pending.get(&unplaced.pod) else { return };
     if is_deferred(unplaced) {
         ctx.report.waits_for_reservation(pod);
     } else {

@@ -20,6 +20,11 @@ fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// Names of instance types for a log, and how many are not shown (SCH-226).
+fn first_five(names: &[String]) -> (String, usize) {
+    (names.iter().take(5).cloned().collect::<Vec<_>>().join(", "), names.len().saturating_sub(5))
+}
+
 impl Report {
     pub fn unsynced(&self, why: &Unsynced) {
         debug!(?why, "cluster state is not complete, waiting");
@@ -41,6 +46,15 @@ impl Report {
         info!(kind, pods = %shown, pod_count = pods.len(), "pods have preferences that can hinder consolidation");
     }
 
+    /// Devices are to be looked at, and the cluster has none.
+    pub fn devices_not_served(&self, group_version: &str) {
+        warn!(group_version, "the cluster does not serve dynamic resources, so there are no devices");
+    }
+
+    pub fn devices_unknown(&self, error: &(dyn std::error::Error + 'static)) {
+        warn!(error = %chain(error), "could not find out whether the cluster serves dynamic resources");
+    }
+
     pub fn synced(&self) {
         self.metrics.all.cluster_state_synced.set([], 1.0);
         self.running.synced();
@@ -48,6 +62,10 @@ impl Report {
 
     pub fn instance_types_unavailable(&self, pool: &str, error: &(dyn std::error::Error + 'static)) {
         error!(nodepool = pool, error = %chain(error), "skipped a nodepool whose instance types cannot be listed");
+    }
+
+    pub fn no_instance_types(&self, pool: &str) {
+        error!(nodepool = pool, "skipped a nodepool that is offered no instance types");
     }
 
     /// A pass over so many pods begins; it is over when the answer is dropped.
@@ -90,13 +108,13 @@ impl Report {
 
     pub fn created_claim(&self, name: &str, planned: &PlannedClaim) {
         let pods: Vec<String> = planned.pods.iter().take(5).map(ToString::to_string).collect();
-        let shown = planned.instance_types.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        let (shown, more) = first_five(&planned.instance_types);
         info!(
             nodepool = %planned.pool.name,
             nodeclaim = name,
             requests = %planned.requests,
             instance_types = %shown,
-            more_instance_types = planned.instance_types.len().saturating_sub(5),
+            more_instance_types = more,
             price_usd_per_hour = planned.price.per_hour(),
             pods = %pods.join(", "),
             pod_count = planned.pods.len(),
@@ -149,5 +167,21 @@ impl Report {
         debug!(pod = %pod.id, why, "could not plan a node for the pod");
         self.pods.decided(&pod.id, Verdict::Unschedulable, self.clock.now());
         self.events.publish(catalogue::failed_scheduling(&Subject::pod(&pod.id, &pod.uid), why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SCH-226.
+    #[test]
+    fn a_log_shows_five_types_and_counts_the_rest() {
+        let names = |count: u32| (1..=count).map(|number| format!("t{number}")).collect::<Vec<_>>();
+        for (count, shown, more) in
+            [(0, "", 0), (2, "t1, t2", 0), (5, "t1, t2, t3, t4, t5", 0), (600, "t1, t2, t3, t4, t5", 595)]
+        {
+            assert_eq!(first_five(&names(count)), (shown.to_owned(), more));
+        }
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct Book {
     pub(super) reboot_answers: VecDeque<Result<(), RebootError>>,
     /// Operation ids.
     pub(super) reboots: Vec<String>,
+    /// Pools whose claims cannot be launched; the empty one stands for claims without.
+    pub(super) down: BTreeSet<String>,
     /// Pools whose types cannot be listed.
     pub(super) unlisted: BTreeSet<String>,
 }
@@ -98,6 +100,9 @@ impl CloudProvider for Shop {
     async fn create(&self, claim: &ClaimView) -> Result<Instance, CreateError> {
         let mut book = self.book();
         book.created += 1;
+        if book.down.contains(claim.pool.as_deref().unwrap_or_default()) {
+            return Err(CreateError::Call(CallError::new("CreateFleet", "down")));
+        }
         if let Some(told) = book.creates.pop_front() {
             if let Ok(machine) = &told {
                 book.machines.insert(machine.provider_id.clone(), machine.clone());
@@ -490,6 +495,11 @@ fn context(client: &Client, shop: &Arc<Shop>, clock: &Arc<TokioClock>, features:
 /// Of a process that has seen nothing yet.
 pub(super) fn context_of(desk: &Desk) -> Arc<Context> {
     context(&desk.client, &desk.shop, &desk.clock, desk.features.clone())
+}
+
+/// The same, with another way to the API.
+pub(super) fn context_through(desk: &Desk, client: &Client) -> Arc<Context> {
+    context(client, &desk.shop, &desk.clock, desk.features.clone())
 }
 
 /// Members of the second replace those of the first, objects member by member.

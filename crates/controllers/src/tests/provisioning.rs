@@ -2,7 +2,6 @@
 
 use karpenter_apiserver::{Fault, Rule, Verb};
 use karpenter_model::requirements::{Requirement, Requirements};
-use karpenter_platform::{CallError, CreateError};
 use serde_json::{Value, json};
 
 use super::desk::Desk;
@@ -130,27 +129,89 @@ fn unsynced_for(desk: &Desk) -> f64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// SCH-9, SCH-241, LIF-112, LIF-117, SC-354: nothing is decided while a claim has no instance; how long that has
-/// been so is shown.
+/// SCH-9, SCH-241, LIF-112, LIF-117, SC-354, X2: a claim that has no instance is shown, with since when; it holds nobody up.
 #[tokio::test(start_paused = true)]
-async fn an_unlaunched_claim_holds_the_passes() {
+async fn an_unlaunched_claim_is_shown() {
     let mut desk = Desk::start().await;
     desk.add_ready_pool("blue", json!({})).await;
     desk.add_claim("stuck", json!({})).await;
-    let down = || Err(CreateError::Call(CallError::new("CreateFleet", "down")));
-    desk.shop.book().creates.extend((0..9).map(|_| down()));
+    desk.shop.book().down.insert(String::new());
     desk.add_pending("web", json!({})).await;
-    desk.work(130).await;
+    desk.work(20).await;
+    assert!(told(&desk, "web").await.contains(&"Nominated".to_owned()));
+    assert_eq!(desk.all::<NodeClaim>().await.len(), 2);
+    desk.wait(110).await;
     let metrics = &desk.ctx.report.metrics.all;
     assert_eq!(metrics.cluster_state_synced.value([]), Some(0.0));
     assert!(unsynced_for(&desk) >= 120.0);
-    assert_eq!(desk.all::<NodeClaim>().await.len(), 1);
-    desk.shop.book().creates.clear();
+    desk.shop.book().down.clear();
     desk.wait(90).await;
     let metrics = &desk.ctx.report.metrics.all;
     assert_eq!(metrics.cluster_state_synced.value([]), Some(1.0));
     assert!(unsynced_for(&desk) < 1.0);
-    assert!(told(&desk, "web").await.contains(&"Nominated".to_owned()));
+    assert_eq!(desk.all::<NodeClaim>().await.len(), 2);
+}
+
+/// How many claims each pool has.
+async fn claims_by_pool(desk: &Desk) -> std::collections::BTreeMap<String, usize> {
+    let mut counts = std::collections::BTreeMap::new();
+    for claim in desk.all::<NodeClaim>().await {
+        *counts.entry(claim.labels()["karpenter.sh/nodepool"].clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// X2, LC-118, SCH-25: while the claims of one pool cannot be launched, others get theirs at once; who waits for the first
+/// ones is planned once, also by a process that does not remember them, and gets the instance when there is one.
+#[tokio::test(start_paused = true)]
+async fn a_failing_launch_holds_nobody_up() {
+    let mut desk = Desk::start().await;
+    for pool in ["bad", "good"] {
+        desk.add_ready_pool(pool, json!({ "spec": { "limits": { "cpu": "40" } } })).await;
+    }
+    desk.shop.book().down.insert("bad".to_owned());
+    let of = |pool: &str| selecting("karpenter.sh/nodepool", pool);
+    desk.add_pending("first", of("bad")).await;
+    desk.work(5).await;
+    assert_eq!(claims_by_pool(&desk).await, [("bad".to_owned(), 1)].into());
+    for number in 0..5 {
+        desk.add_pending(&format!("web-{number}"), of("good")).await;
+        desk.wait(12).await;
+        let id = karpenter_model::pod::PodId { namespace: "default".into(), name: format!("web-{number}") };
+        assert!(desk.ctx.state().expectations.claim_of(&id).is_some(), "web-{number} has a place");
+    }
+    assert_eq!(claims_by_pool(&desk).await["bad"], 1);
+    let before = claims_by_pool(&desk).await;
+    desk.work(60).await;
+    assert_eq!(claims_by_pool(&desk).await, before, "another process plans nothing a second time");
+    let id = karpenter_model::pod::PodId { namespace: "default".into(), name: "first".into() };
+    assert!(desk.ctx.state().is_in_hand(&id));
+    desk.shop.book().down.clear();
+    desk.wait(120).await;
+    assert_eq!(claims_by_pool(&desk).await, before);
+    assert!(desk.all::<NodeClaim>().await.iter().all(|claim| claim.status.as_ref().unwrap().provider_id.is_some()));
+    assert!(!desk.ctx.state().is_in_hand(&id), "it is planned onto what was launched");
+    assert!(desk.ctx.state().expectations.claim_of(&id).is_some());
+}
+
+/// SCH-80, X2: what unlaunched claims may become counts against the limit of their pool.
+#[tokio::test(start_paused = true)]
+async fn unlaunched_claims_count_against_limits() {
+    let mut desk = Desk::start().await;
+    desk.add_ready_pool("bad", json!({ "spec": { "limits": { "nodes": "2", "cpu": "1000" } } })).await;
+    desk.shop.book().down.insert("bad".to_owned());
+    for number in 0..4 {
+        let alone = json!({ "spec": { "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Exists" }] } }
+        ] } } } });
+        desk.add_pending(&format!("web-{number}"), alone).await;
+        if number == 0 {
+            desk.work(5).await;
+        } else {
+            desk.wait(20).await;
+        }
+    }
+    assert_eq!(claims_by_pool(&desk).await, [("bad".to_owned(), 2)].into());
 }
 
 /// SCH-3: a claim that could not be created is asked for again, although nothing happens to its pod.
@@ -166,7 +227,7 @@ async fn a_lost_creation_is_made_up_for() {
     assert_eq!(desk.all::<NodeClaim>().await.len(), 1);
 }
 
-/// SCH-23, SCH-86, Q31: a pool whose types cannot be listed is done without and is not to blame; one that leaves no type is.
+/// SCH-23, SCH-86, SCH-126, Q31: a pool whose types cannot be listed is done without and is not to blame; one that leaves no type is.
 #[tokio::test(start_paused = true)]
 async fn pools_without_types() {
     let mut desk = Desk::start().await;
@@ -187,6 +248,55 @@ async fn pools_without_types() {
     desk.wait(30).await;
     let claims = desk.all::<NodeClaim>().await;
     assert_eq!(claims.iter().map(|claim| &*claim.labels()["karpenter.sh/nodepool"]).collect::<Vec<_>>(), ["good"]);
+}
+
+/// SCH-22, SCH-23, Q31: pools that may be used but say nothing about their types are no reason to call a pod hopeless: once
+/// they do, it gets its node.
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_says_nothing_for_a_while() {
+    for empty in [false, true] {
+        let mut desk = Desk::start().await;
+        desk.add_ready_pool("blue", json!({})).await;
+        let types = desk.shop.book().types.clone();
+        if empty {
+            desk.shop.book().types = std::sync::Arc::default();
+        } else {
+            desk.shop.book().unlisted.insert("blue".to_owned());
+        }
+        desk.add_pending("web", json!({})).await;
+        desk.work(15).await;
+        assert_eq!((desk.all::<NodeClaim>().await.len(), gauge(&desk).1), (0, Some(1.0)));
+        assert!(!told(&desk, "blue").await.contains(&"NoCompatibleInstanceTypes".to_owned()));
+        desk.shop.book().types = types;
+        desk.shop.book().unlisted.clear();
+        desk.wait(12).await;
+        assert_eq!(desk.all::<NodeClaim>().await.len(), 1, "with the next pass, not a minute later");
+    }
+}
+
+/// SCH-249: a kind of pod that fits nowhere is remembered: another one of it is told so, without being tried, until
+/// something changes that it depends on.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_fits_nowhere_is_remembered() {
+    let mut desk = Desk::start().await;
+    desk.add_ready_pool("blue", json!({})).await;
+    let gpu = || {
+        json!({ "metadata": { "labels": { "app": "gpu" } },
+            "spec": { "nodeSelector": { "node.kubernetes.io/instance-type": "unheard-of" } } })
+    };
+    desk.add_pending("gpu-0", gpu()).await;
+    desk.work(20).await;
+    let passes = |desk: &Desk| desk.ctx.report.metrics.all.scheduling_duration.value(["provisioner"]);
+    let before = passes(&desk);
+    for number in 1..=3 {
+        desk.add_pending(&format!("gpu-{number}"), gpu()).await;
+        desk.wait(5).await;
+        assert_eq!(told(&desk, &format!("gpu-{number}")).await, ["FailedScheduling"]);
+    }
+    assert_eq!((passes(&desk), gauge(&desk).1, decisions(&desk)), (before, Some(4.0), Some(4.0)));
+    desk.add_ready_pool("green", json!({})).await;
+    desk.wait(15).await;
+    assert!(passes(&desk) > before, "another pool may have a place");
 }
 
 /// API-163, SCH-147, SCH-148, V15-99, V15-100: pods that declare no spread get the configured one, with the selector of who

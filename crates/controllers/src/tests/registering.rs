@@ -221,3 +221,19 @@ async fn a_node_is_initialized() {
     desk.lifecycle("a").await.unwrap();
     assert_eq!(says(desk.claim("a").await.conditions(), "Initialized").0, "True", "LC-33: it stays so");
 }
+
+/// LIF-25, LIF-30: what happened once is counted once, although the status had to be written again.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_counts_nothing_twice() {
+    let desk = joined(Vec::new()).await;
+    desk.conflict("NodeClaim", "status", 2);
+    let created = |desk: &Desk| desk.ctx.report.metrics.all.nodes_created.value(["", ""]);
+    for _ in 0..2 {
+        assert!(desk.lifecycle("a").await.is_err());
+        assert_eq!(created(&desk), None, "not stored, not told");
+    }
+    desk.lifecycle("a").await.unwrap();
+    desk.lifecycle("a").await.unwrap();
+    assert!(is_registered(&desk).await);
+    assert_eq!(created(&desk), Some(1.0));
+}
