@@ -94,7 +94,8 @@ fn q43_overrides_are_not_charged() {
 #[test]
 fn q42_the_next_pass_starts_clean() {
     let flavored = |i: u32| {
-        let (team, flavor) = if i < 600 { ("a", "plain") } else { ("b", if i % 2 == 0 { "plain" } else { "fine" }) };
+        let (team, flavor) =
+            if i < 600 { ("a", "plain") } else { ("b", if i.is_multiple_of(2) { "plain" } else { "fine" }) };
         let known = it(&format!("t{i:03}"), "cpu=4 memory=4Gi pods=10").price(1.0 + f64::from(i));
         known.with("team", &[team]).with("flavor", &[flavor])
     };

@@ -167,13 +167,16 @@ fn a_bound_pod_waits_no_more() {
     assert_eq!(observed.as_deref(), Some("20"));
 }
 
+/// What becomes of a pod.
+type End = fn(&PodTracker, &PodId);
+
 /// LC-130: how long nobody has decided about a pod is told from when it was first seen, until somebody has, or it does not
 /// matter any more.
 #[test]
 fn undecided_until_it_does_not_matter() {
     let gauge = "karpenter_pods_provisioning_scheduling_undecided_time_seconds";
     let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
-    let ends: [(&str, fn(&PodTracker, &PodId)); 4] = [
+    let ends: [(&str, End); 4] = [
         ("decided", |pods, id| pods.decided(id, Verdict::Unschedulable, at(9))),
         ("bound", |pods, _| pods.seen(&pod(spec(Some("n")), json!({"phase": "Pending"})), at(9))),
         ("terminal", |pods, _| pods.seen(&pod(spec(None), json!({"phase": "Failed"})), at(9))),
