@@ -5,7 +5,6 @@ mod collecting;
 mod commands;
 mod desk;
 mod disrupting;
-mod devices;
 mod ending;
 mod nodes;
 mod odd;
@@ -14,6 +13,7 @@ mod provisioning;
 mod registering;
 mod repairing;
 mod series;
+mod with_devices;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};

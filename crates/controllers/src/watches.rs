@@ -46,7 +46,7 @@ pub async fn run(ctx: Arc<Context>) {
         follow(&ctx, Api::all(ctx.client.clone()), Daemons(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Namespaces(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Budgets(&ctx)),
-        crate::device_watches::run(&ctx),
+        crate::resource_watches::run(&ctx),
         crate::workload_watches::run(&ctx),
         follow(&ctx, Api::all(ctx.client.clone()), VolumeClaims(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Volumes(&ctx)),
