@@ -43,6 +43,8 @@ pub struct Settings {
     pub log_level: LogLevel,
     pub log_output_paths: Vec<String>,
     pub log_error_output_paths: Vec<String>,
+    /// Empty = traces go nowhere.
+    pub otel_exporter_otlp_endpoint: String,
     pub batch_max_duration: GoDuration,
     pub batch_idle_duration: GoDuration,
     pub preference_policy: PreferencePolicy,
@@ -175,6 +177,7 @@ fn read(reader: &mut Reader<'_>) -> Settings {
         ),
         log_output_paths: paths(&reader.text(&rows::LOG_OUTPUT_PATHS)),
         log_error_output_paths: paths(&reader.text(&rows::LOG_ERROR_OUTPUT_PATHS)),
+        otel_exporter_otlp_endpoint: reader.parsed(&rows::OTEL_EXPORTER_OTLP_ENDPOINT, collector_url),
         batch_max_duration: reader.duration(&rows::BATCH_MAX_DURATION),
         batch_idle_duration: reader.duration(&rows::BATCH_IDLE_DURATION),
         preference_policy: reader.choice(
@@ -214,6 +217,15 @@ fn read_aws(reader: &mut Reader<'_>) -> AwsSettings {
 
 fn paths(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(str::to_owned).collect()
+}
+
+/// Where a collector is: nowhere, or a server that speaks HTTP.
+fn collector_url(text: &str) -> Result<String, String> {
+    let known_scheme = text.starts_with("http://") || text.starts_with("https://");
+    if text.is_empty() || known_scheme && is_absolute_url(text) && !text.contains(['?', '#']) {
+        return Ok(text.trim_end_matches('/').to_owned());
+    }
+    Err(format!("{text:?} is not the URL of a collector for OTLP over HTTP, such as http://collector:4318"))
 }
 
 /// Checks of AWS-229, for the provider in use only.

@@ -1,5 +1,6 @@
 //! What every controller has at hand.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -159,6 +160,7 @@ pub struct Context {
     /// The same for the legacy controller.
     pub legacy_repair: Option<LegacyPolicies>,
     state: Mutex<ClusterState>,
+    frugal: AtomicBool,
 }
 
 impl std::fmt::Debug for Context {
@@ -208,7 +210,17 @@ impl Context {
             buffers: Buffers::default(),
             repair,
             legacy_repair,
+            frugal: AtomicBool::new(false),
         }
+    }
+
+    /// Memory is short, or is not any more: while it is, nothing is kept that only saves time (API-156).
+    pub fn be_frugal(&self, frugal: bool) {
+        self.frugal.store(frugal, Ordering::Relaxed);
+    }
+
+    pub fn is_frugal(&self) -> bool {
+        self.frugal.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_default_spread(&self) -> bool {

@@ -46,6 +46,8 @@ mod workload_watches;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 pub use context::{Batching, Context, Features, Options};
 pub use karpenter_disruption::look::Gates;
 pub use karpenter_lifecycle::Timeouts;
@@ -56,13 +58,27 @@ pub use report::Observability;
 use crate::metrics::ClusterSeries;
 use crate::queue::{Backoff, Work};
 
-/// Runs every controller until the future is dropped. Boxed here, so that the code of all controllers is compiled in this
-/// crate, once, and not in each that runs them.
-pub fn run(ctx: Arc<Context>) -> futures::future::BoxFuture<'static, ()> {
+/// Watches and runs every controller until the future is dropped. Boxed here, as the two below, so that the code of all
+/// controllers is compiled in this crate, once, and not in each that runs them.
+pub fn run(ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        tokio::join!(watch(ctx.clone()), act(ctx));
+    })
+}
+
+/// Keeps the context up to date and writes nothing: what a replica does that wants to lead without a delay (API-299).
+pub fn watch(ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    Box::pin(watches::run(ctx))
+}
+
+/// Runs every controller on what [`watch`] sees.
+pub fn act(ctx: Arc<Context>) -> BoxFuture<'static, ()> {
     Box::pin(all(ctx))
 }
 
 async fn all(ctx: Arc<Context>) {
+    // What was to be said before was for somebody else to say.
+    drop(ctx.report.events.take());
     ClusterSeries::follow(&ctx);
     let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
     let disruption = karpenter_platform::calling_as("disruption", disruption::run(ctx.clone()));
@@ -70,7 +86,6 @@ async fn all(ctx: Arc<Context>) {
     let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
     tokio::join!(
-        watches::run(ctx.clone()),
         of_claims(&ctx),
         of_nodes(&ctx),
         of_pools(&ctx),

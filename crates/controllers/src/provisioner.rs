@@ -13,6 +13,7 @@ use karpenter_model::pool::PoolView;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
 use karpenter_solver::{Plan, RefusedBy, Solver, Unplaced};
 use karpenter_state::{DeviceRequests, Intake, Refusals, Standing, World, intake};
+use tracing::Instrument as _;
 
 use self::hints::Hints;
 use crate::buffers;
@@ -45,16 +46,16 @@ struct Batch {
 
 /// Makes passes until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
-    let mut passes = Passes {
-        solver: Solver::new(ctx.provider.label_rules()),
-        refusals: Refusals::default(),
-        hints: Hints::default(),
-    };
+    let new_solver = || Solver::new(ctx.provider.label_rules());
+    let mut passes = Passes { solver: new_solver(), refusals: Refusals::default(), hints: Hints::default() };
     loop {
         ctx.provision.gathered(ctx.batching, REARM).await;
         settled(&ctx).await;
-        passes.pass(&ctx).await;
+        passes.pass(&ctx).instrument(tracing::info_span!("pass", controller = "provisioner")).await;
         ctx.state().note_pass();
+        if ctx.is_frugal() {
+            passes.solver = new_solver();
+        }
     }
 }
 
@@ -92,7 +93,8 @@ impl Passes {
         let started = tokio::time::Instant::now();
         let running = ctx.report.planning(snapshot.pending.len());
         ctx.report.effective_zones(self.solver.effective_zones(&snapshot, &ctx.planning).values());
-        let plan = self.solver.plan(&snapshot, &ctx.planning);
+        let span = tracing::debug_span!("plan", pods = snapshot.pending.len(), nodes = snapshot.nodes.len());
+        let plan = span.in_scope(|| self.solver.plan(&snapshot, &ctx.planning));
         drop(running);
         ctx.report.planned(started.elapsed(), outcome::unschedulable(&snapshot, &plan) + hopeless);
         if !skipped {

@@ -205,6 +205,17 @@ fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.is_conflict())
 }
 
+/// Its failure is one in the trace too.
+async fn traced(reconcile: impl Future<Output = Result<Requeue, ReconcileError>>) -> Result<Requeue, ReconcileError> {
+    let outcome = reconcile.await;
+    if let Err(error) = &outcome
+        && !is_conflict(error.as_ref())
+    {
+        tracing::Span::current().record("error", error.to_string());
+    }
+    outcome
+}
+
 /// What a controller works on.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
@@ -255,8 +266,8 @@ where
             }
             (name, due) = queue.next(), if running.len() < workers => {
                 report.reconcile_started(controller, due.elapsed());
-                let span = tracing::info_span!("reconcile", controller, name = %name);
-                let task = running.spawn(calling_as(controller, reconcile(name.clone())).instrument(span));
+                let span = tracing::info_span!("reconcile", controller, name = %name, error = tracing::field::Empty);
+                let task = running.spawn(calling_as(controller, traced(reconcile(name.clone()))).instrument(span));
                 names.insert(task.id(), (name, Instant::now()));
                 report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
             }

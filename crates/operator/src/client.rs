@@ -13,6 +13,7 @@ use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tokio::time::Instant;
 use tower::{Layer, Service};
+use tracing::Instrument as _;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -119,9 +120,11 @@ where
         let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
         let asked = Asked::of(&request);
         let (fence, metrics) = (self.gate.fence.clone(), self.gate.metrics.clone());
+        let Asked { verb, resource, .. } = &asked;
+        let span = tracing::debug_span!("api", verb, resource, path = request.uri().path());
         // Nothing is sent before the future is polled.
         let answer = self.inner.call(request);
-        Box::pin(async move {
+        let sent = async move {
             tokio::time::sleep_until(at).await;
             if writes && !fence.is_open() {
                 return Err(NotLeader.into());
@@ -133,7 +136,8 @@ where
                 asked.count(metrics, &code, started.elapsed());
             }
             answer
-        })
+        };
+        Box::pin(sent.instrument(span))
     }
 }
 

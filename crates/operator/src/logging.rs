@@ -18,13 +18,15 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::traces::Spans;
+
 pub(crate) const COMMIT: &str = match option_env!("KARPENTER_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// Logs go to these places from now on: `stdout`, `stderr` or files.
-pub(crate) fn start(level: LogLevel, paths: &[String]) -> Result<()> {
+/// Logs go to these places from now on: `stdout`, `stderr` or files. What is traced does not depend on what is logged.
+pub(crate) fn start(level: LogLevel, paths: &[String], spans: Option<Spans>) -> Result<()> {
     let filter = match level {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Info => LevelFilter::INFO,
@@ -38,7 +40,9 @@ pub(crate) fn start(level: LogLevel, paths: &[String]) -> Result<()> {
         .with_default(filter.min(LevelFilter::WARN));
     let outputs = paths.iter().map(|path| Output::open(path)).collect::<Result<Vec<_>>>()?;
     let lines = Lines { outputs: Mutex::new(outputs), sampler: Mutex::default(), callers: level == LogLevel::Debug };
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    let traced = tracing_subscriber::filter::Targets::new().with_target("karpenter", LevelFilter::DEBUG);
+    let spans = spans.map(|spans| spans.with_filter(traced));
+    tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans).init();
     Ok(())
 }
 

@@ -3,13 +3,21 @@
 mod client;
 mod endpoints;
 mod logging;
+mod memory_limit;
 mod process;
 mod start;
+mod traces;
 mod wiring;
 
 use std::process::ExitCode;
 
 use karpenter_api::settings::{self, SettingsError};
+
+use crate::traces::Traces;
+
+/// See `docs/benchmarks-cluster.md` for what it saves.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     if std::env::args().skip(1).any(|argument| argument == "--version") {
@@ -31,18 +39,24 @@ fn main() -> ExitCode {
 }
 
 fn run(settings: settings::Settings) -> ExitCode {
-    if let Err(error) = logging::start(settings.log_level, &settings.log_output_paths) {
-        complain(&format!("{error:#}"));
-        return ExitCode::from(2);
-    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(%error, "could not start the runtime");
+            complain(&format!("could not start the runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
+    let traces = match observe(&settings, &runtime) {
+        Ok(traces) => traces,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            return ExitCode::from(2);
+        }
+    };
     let ended = runtime.block_on(wiring::run(settings));
+    if let Some(traces) = traces {
+        runtime.block_on(traces.stop());
+    }
     // Nobody waits for a request that hangs.
     runtime.shutdown_background();
     match ended {
@@ -52,6 +66,14 @@ fn run(settings: settings::Settings) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Logs, and traces when somebody wants them.
+fn observe(settings: &settings::Settings, runtime: &tokio::runtime::Runtime) -> anyhow::Result<Option<Traces>> {
+    let _inside = runtime.enter();
+    let (spans, traces) = traces::start(&settings.otel_exporter_otlp_endpoint)?.unzip();
+    logging::start(settings.log_level, &settings.log_output_paths, spans)?;
+    Ok(traces)
 }
 
 #[expect(clippy::print_stdout, reason = "help goes to whoever asked for it")]

@@ -47,6 +47,11 @@ impl Collector for Process {
     }
 }
 
+/// Memory that the process has now, in bytes.
+pub(crate) fn resident_bytes() -> Option<f64> {
+    status_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
 /// `RssAnon:     1234 kB`
 fn status_bytes(status: &str, field: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

@@ -17,17 +17,61 @@ use karpenter_model::duration::GoDuration;
 use karpenter_platform::{Clock, CloudProvider as _, LegacyPolicies, SystemClock};
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Instrument as _;
 
 use crate::client::{self, LateMetrics, Rules};
 use crate::endpoints::{self, Health};
+use crate::memory_limit;
 use crate::process::Process;
-use crate::start;
+use crate::start::{check_kinds, check_permissions, check_repair};
 
 /// Longer than any answer of a healthy API server, shorter than the patience of whoever looks at a pod that does not start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs until a signal comes or the lease is lost.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let target = settings.memory_target_bytes();
+    let warm = !settings.disable_controller_warmup;
+    let span = tracing::info_span!("start", error = tracing::field::Empty);
+    let started = start(settings).instrument(span.clone()).await;
+    if let Err(error) = &started {
+        span.record("error", format!("{error:#}"));
+    }
+    drop(span);
+    let Started { context, election } = started?;
+    memory_limit::watch(target, &context);
+    let metrics = context.report.metrics.clone();
+    let stop = told_to_stop()?;
+    let ended = match election.map(|election| election.metrics(metrics)) {
+        Some(election) if warm => {
+            let leading = election.lead(karpenter_controllers::act(context.clone()), stop);
+            tokio::select! {
+                biased;
+                ended = leading => ended,
+                () = karpenter_controllers::watch(context) => Ended::Done(()),
+            }
+        }
+        Some(election) => election.lead(karpenter_controllers::run(context), stop).await,
+        None => alone(karpenter_controllers::run(context), stop).await,
+    };
+    match ended {
+        Ended::Stopped => {
+            tracing::info!("told to stop");
+            Ok(())
+        }
+        Ended::Lost => bail!("lost the lease, another replica takes over"),
+        Ended::Done(()) => bail!("the controllers ended by themselves"),
+    }
+}
+
+/// Everything is in place, and nothing has been done yet.
+struct Started {
+    context: Arc<Context>,
+    election: Option<Election>,
+}
+
+/// Serves, and checks that there is something to work on.
+async fn start(settings: Settings) -> Result<Started> {
     let metrics_port = endpoints::listen("metrics-port", settings.metrics_port).await?;
     let probe_port = endpoints::listen("health-probe-port", settings.health_probe_port).await?;
     let config = client::config().await?;
@@ -59,20 +103,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let _ = late.set(metrics.clone());
     endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
     endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
-
-    let work = karpenter_controllers::run(context);
-    let ended = match election {
-        Some(election) => election.metrics(metrics).lead(work, told_to_stop()?).await,
-        None => alone(work, told_to_stop()?).await,
-    };
-    match ended {
-        Ended::Stopped => {
-            tracing::info!("told to stop");
-            Ok(())
-        }
-        Ended::Lost => bail!("lost the lease, another replica takes over"),
-        Ended::Done(()) => bail!("the controllers ended by themselves"),
-    }
+    Ok(Started { context, election })
 }
 
 async fn alone(work: impl Future<Output = ()>, stop: impl Future<Output = ()>) -> Ended<()> {
@@ -112,8 +143,8 @@ async fn check_cluster(
         // V15-15.
         tracing::info!(constraints = ?settings.scheduler.default_constraints, "pods without spread constraints get these");
     }
-    start::check_kinds(client, context.provider.node_classes()).await?;
-    start::check_permissions(client, settings, &lease.namespace).await
+    check_kinds(client, context.provider.node_classes()).await?;
+    check_permissions(client, settings, &lease.namespace).await
 }
 
 fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result<Arc<Context>> {

@@ -9,6 +9,8 @@ use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::pool::PoolView;
 use tokio::time::Instant;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::{
     CallError, CloudProvider, CreateError, DriftReason, Instance, InstanceError, InstanceTypesError, RebootError,
@@ -129,7 +131,11 @@ impl Measured {
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         let started = Instant::now();
-        let answer = call.await;
+        let span = tracing::debug_span!("cloud", %method, provider = self.inner.name(), error = Empty);
+        let answer = call.instrument(span.clone()).await;
+        if let Err(error) = &answer {
+            span.record("error", error.class());
+        }
         self.observer.call_ended(Call {
             controller: CALLER.try_with(|caller| *caller).unwrap_or_default(),
             method,

@@ -165,7 +165,7 @@ pub const MEMORY_LIMIT: Row = Row {
     default: "-1",
     scope: Scope::Core,
     helm: Some("controller.resources.limits.memory"),
-    help: "Memory limit of the container in bytes; 90 % of it is the soft target. Not positive means none.",
+    help: "Memory limit of the container in bytes; above 90 % of it nothing is kept that only saves time, and the log says so. Not positive means none.",
 };
 pub const CPU_REQUESTS: Row = Row {
     flag: "cpu-requests",
@@ -202,6 +202,15 @@ pub const LOG_ERROR_OUTPUT_PATHS: Row = Row {
     scope: Scope::Core,
     helm: Some("logErrorOutputPaths"),
     help: "Where errors of the logger itself go, separated by commas.",
+};
+pub const OTEL_EXPORTER_OTLP_ENDPOINT: Row = Row {
+    flag: "otel-exporter-otlp-endpoint",
+    env: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    kind: Kind::Text,
+    default: "",
+    scope: Scope::Core,
+    helm: None,
+    help: "OpenTelemetry collector that traces go to, as OTLP over HTTP, such as http://collector:4318; empty means no traces.",
 };
 pub const BATCH_MAX_DURATION: Row = Row {
     flag: "batch-max-duration",
@@ -403,7 +412,7 @@ pub const AWS_FEATURE_GATES: Row = Row {
 };
 
 /// Every setting, in the order of the documentation.
-pub const ALL: [Row; 39] = [
+pub const ALL: [Row; 40] = [
     CLOUD_PROVIDER,
     KARPENTER_SERVICE,
     METRICS_PORT,
@@ -421,6 +430,7 @@ pub const ALL: [Row; 39] = [
     LOG_LEVEL,
     LOG_OUTPUT_PATHS,
     LOG_ERROR_OUTPUT_PATHS,
+    OTEL_EXPORTER_OTLP_ENDPOINT,
     BATCH_MAX_DURATION,
     BATCH_IDLE_DURATION,
     PREFERENCE_POLICY,

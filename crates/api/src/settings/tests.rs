@@ -48,6 +48,7 @@ fn defaults() {
         log_level: LogLevel::Info,
         log_output_paths: vec!["stdout".to_owned()],
         log_error_output_paths: vec!["stderr".to_owned()],
+        otel_exporter_otlp_endpoint: String::new(),
         batch_max_duration: seconds(10),
         batch_idle_duration: seconds(1),
         preference_policy: PreferencePolicy::Respect,
@@ -212,6 +213,30 @@ fn choices() {
     );
     assert_eq!(kwok(&[], &[("LEADER_ELECTION_NAME", "")]).unwrap().leader_election_name, "");
     assert_eq!(kwok(&["--log-output-paths=stdout, /tmp/log"], &[]).unwrap().log_output_paths, ["stdout", "/tmp/log"]);
+}
+
+/// Where traces go: nowhere, or to a server that speaks HTTP.
+#[test]
+fn collectors_are_servers() {
+    for (text, want) in [
+        ("", Ok("")),
+        ("http://collector:4318", Ok("http://collector:4318")),
+        ("https://[::1]:4318/otlp/", Ok("https://[::1]:4318/otlp")),
+        ("collector:4318", Err(())),
+        ("grpc://collector:4317", Err(())),
+        ("http://", Err(())),
+        ("http://a b", Err(())),
+        ("http://collector/?key=1", Err(())),
+    ] {
+        let read = kwok(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", text)]);
+        match want {
+            Ok(want) => assert_eq!(read.unwrap().otel_exporter_otlp_endpoint, want),
+            Err(()) => {
+                let said = message(read);
+                assert!(said.contains(&format!("--otel-exporter-otlp-endpoint: {text:?} is not")), "{said}");
+            }
+        }
+    }
 }
 
 /// API-156, API-160: values derived from settings.
@@ -441,6 +466,7 @@ fn rows_are_consistent() {
                 | "feature-gates"
                 | "aws-feature-gates"
                 | "scheduler-config"
+                | "otel-exporter-otlp-endpoint"
         ) {
             assert!(kwok(&[&format!("--{}={given}", row.flag)], &[]).is_ok(), "{}", row.flag);
         }

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test crate")]
 
+mod answering;
 mod chart;
 mod installation;
 mod installing;
 mod live;
 mod settings;
 mod starting;
+mod traces;
 mod whole_way;

@@ -15,6 +15,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::traces::Collector;
+
 /// A step takes seconds; a loaded machine gets far more before we call it stuck.
 const LIMIT: Duration = Duration::from_mins(2);
 
@@ -133,7 +135,8 @@ async fn a_pending_pod_gets_a_node_and_both_go_again() {
     control_plane.apply_crds(crds).await.unwrap();
     let client = control_plane.client();
     let cluster = Cluster::new(&client);
-    let mut controller = start(&control_plane, &[]);
+    let collector = Collector::start();
+    let mut controller = start(&control_plane, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url)]);
 
     let class =
         json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}});
@@ -179,6 +182,20 @@ async fn a_pending_pod_gets_a_node_and_both_go_again() {
     assert!(ready.iter().any(|c| c.type_ == "Ready" && c.is_true()));
     let shown = control_plane.kubectl(["get", "nodeclaims"]).await.unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).contains("s-4x-amd64-linux   spot       test-zone-"), "{shown:?}");
+
+    // What was done is traced: the pass with its plan, and the reconcile with the call that launched.
+    let spans = wait("spans arrive", &mut controller, async || {
+        let spans = collector.spans();
+        let inside =
+            |name: &str, around: &str| spans.iter().any(|span| span.is(name) && span.is_inside(around, &spans));
+        Ok((inside("plan", "pass") && inside("cloud", "reconcile") && inside("api", "reconcile"))
+            .then_some(spans.clone()))
+    })
+    .await;
+    let launch = spans.iter().find(|span| span.is("cloud") && span.says("method", "Create")).unwrap();
+    assert!(launch.says("provider", "kwok"), "{launch:?}");
+    let reconcile = spans.iter().find(|span| span.id() == launch.parent()).unwrap();
+    assert!(reconcile.says("controller", "nodeclaim.lifecycle") && reconcile.says("name", &claim.name_any()));
 
     // A restarted controller finds everything as it is and launches nothing.
     drop(controller);
