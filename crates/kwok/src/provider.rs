@@ -22,6 +22,9 @@ use kube::{Api, Client};
 
 use crate::node::{PROVIDER_PREFIX, draw, fake_node, node_name, resolved_labels};
 
+/// Nodes of one answer: a few megabytes.
+const PAGE: u32 = 250;
+
 /// Fake nodes through the Kubernetes API itself.
 #[derive(Clone)]
 pub struct KwokProvider {
@@ -169,9 +172,28 @@ impl CloudProvider for KwokProvider {
         Ok(node.as_ref().map(instance))
     }
 
+    /// Page by page: ten thousand nodes as an API server sends them are hundreds of megabytes, and little of it is kept.
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
-        let nodes = self.nodes().list(&ListParams::default()).await.map_err(|e| CallError::new("list Nodes", e))?;
-        Ok(nodes.iter().map(instance).filter(|known| known.provider_id.starts_with(PROVIDER_PREFIX)).collect())
+        let mut instances = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let nodes = match self.nodes().list(&page).await {
+                Ok(nodes) => nodes,
+                // The list has become too old to be continued: from the start, in one piece.
+                Err(kube::Error::Api(status)) if status.code == 410 && page.continue_token.is_some() => {
+                    instances.clear();
+                    page = ListParams::default();
+                    continue;
+                }
+                Err(error) => return Err(CallError::new("list Nodes", error)),
+            };
+            let ours = |known: &Instance| known.provider_id.starts_with(PROVIDER_PREFIX);
+            instances.extend(nodes.iter().map(instance).filter(ours));
+            match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => return Ok(instances),
+            }
+        }
     }
 
     async fn instance_types(&self, _pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {

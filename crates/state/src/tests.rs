@@ -42,7 +42,7 @@ fn state(changes: impl IntoIterator<Item = Change>) -> ClusterState {
     state
 }
 
-/// SCH-12, SCH-234: a pod waits until it is bound, and its requests follow it.
+/// SCH-12, SCH-234, API-306: a pod waits until it is bound, and its requests follow it.
 #[test]
 fn pods_move_from_pending_to_their_node() {
     let mut state = state([Change::Node(Arc::new(node("n", "id"))), Change::Pod(Arc::new(pod("a", None)))]);

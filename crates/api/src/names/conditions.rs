@@ -91,3 +91,27 @@ pub mod messages {
     pub const REGISTRATION_FAILED: &str = "Failed to register node";
     pub const OVERLAY_CONFLICT: &str = "conflict with another overlay";
 }
+
+#[cfg(test)]
+mod tests {
+    use super::messages;
+
+    /// API-350: to the letter.
+    #[test]
+    fn messages_are_what_tools_search_for() {
+        for (message, want) in [
+            (messages::AWAITING_RECONCILIATION, "object is awaiting reconciliation"),
+            (messages::NODE_NOT_REGISTERED, "Node not registered with cluster"),
+            (messages::MULTIPLE_NODES_FOUND, "Invariant violated, matched multiple nodes"),
+            (messages::NODE_NOT_READY, "Node status is NotReady"),
+            (messages::CONSISTENCY_CHECK_FAILED, "Consistency Check Failed"),
+            (messages::NODE_CLASS_NOT_FOUND, "NodeClass not found on cluster"),
+            (messages::NODE_CLASS_TERMINATING, "NodeClass is Terminating"),
+            (messages::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown"),
+            (messages::REGISTRATION_FAILED, "Failed to register node"),
+            (messages::OVERLAY_CONFLICT, "conflict with another overlay"),
+        ] {
+            assert_eq!(message, want);
+        }
+    }
+}

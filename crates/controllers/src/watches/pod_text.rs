@@ -18,7 +18,7 @@ use k8s_openapi::serde::de::{Deserialize, Deserializer};
 use karpenter_model::pod::PodPhase;
 use kube::Resource;
 
-use self::copy::Copied;
+use self::copy::{Copied, Text};
 
 /// Name and version of a pod, and the pod itself unless it could not be read.
 #[derive(Debug, Clone)]
@@ -94,24 +94,26 @@ impl Resource for PodObject {
 impl<'de> Deserialize<'de> for PodObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut copied = copy::pod(deserializer)?;
+        let owned = |text: Text<'de>| text.map(Cow::into_owned);
         let meta = ObjectMeta {
-            name: copied.name.take(),
-            namespace: copied.namespace.take(),
-            uid: copied.uid.take(),
-            resource_version: copied.resource_version.take(),
+            name: owned(copied.name.take()),
+            namespace: owned(copied.namespace.take()),
+            uid: owned(copied.uid.take()),
+            resource_version: owned(copied.resource_version.take()),
             ..ObjectMeta::default()
         };
         Ok(Self { meta, content: text(copied) })
     }
 }
 
-fn text(copied: Copied) -> Result<PodText, String> {
+fn text(copied: Copied<'_>) -> Result<PodText, String> {
     let condition = |type_: &str| copied.conditions.iter().find(|condition| condition.type_ == type_);
     let is = |type_: &str, status: &str| condition(type_).is_some_and(|condition| condition.status == status);
     let since = |type_: &str| {
         let text = condition(type_).and_then(|condition| condition.since.as_deref());
         time(text, "status.conditions.lastTransitionTime")
     };
+    let name = |text: &Text<'_>| text.as_deref().filter(|name| !name.is_empty()).map(str::to_owned);
     let node_affinity = if copied.of_daemon_set { Vec::new() } else { copied.node_affinity };
     Ok(PodText {
         created: time(copied.created.as_deref(), "metadata.creationTimestamp")?,
@@ -123,8 +125,8 @@ fn text(copied: Copied) -> Result<PodText, String> {
         ready: is("Ready", "True"),
         scheduled_at: since("PodScheduled")?,
         ready_at: since("Ready")?,
-        node: copied.node.filter(|name| !name.is_empty()),
-        nominated: copied.nominated.filter(|name| !name.is_empty()),
+        node: name(&copied.node),
+        nominated: name(&copied.nominated),
         digest: (!copied.named_volumes).then(|| digest(&copied.common, &node_affinity)),
         common: copied.common,
         node_affinity,
@@ -146,14 +148,40 @@ fn phase(phase: Option<&str>) -> PodPhase {
 }
 
 fn digest(common: &[u8], node_affinity: &[u8]) -> Digest {
-    static KEYS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
-    let one = |keys: &RandomState| {
-        let mut hasher = keys.build_hasher();
-        // The length keeps one part from running into the other.
-        hasher.write_usize(common.len());
-        hasher.write(common);
-        hasher.write(node_affinity);
-        hasher.finish()
+    static KEYS: LazyLock<(RandomState, [u64; 2])> = LazyLock::new(|| {
+        let keys = RandomState::new();
+        let folding = [keys.hash_one(0), keys.hash_one(1)];
+        (RandomState::new(), folding)
+    });
+    let (keys, folding) = &*KEYS;
+    let mut hasher = keys.build_hasher();
+    // The length keeps one part from running into the other.
+    hasher.write_usize(common.len());
+    hasher.write(common);
+    hasher.write(node_affinity);
+    (hasher.finish(), folded(common, folding) ^ folded(node_affinity, folding).rotate_left(1))
+}
+
+/// Products of the text's words with secret keys: alone easier to deceive than the hash beside it, and ten times as fast.
+fn folded(text: &[u8], keys: &[u64; 2]) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        let (low, high) = (product & u128::from(u64::MAX), product >> 64);
+        u64::try_from(low ^ high).unwrap_or_default()
     };
-    (one(&KEYS.0), one(&KEYS.1))
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        for (into, byte) in word.iter_mut().zip(bytes) {
+            *into = *byte;
+        }
+        u64::from_le_bytes(word)
+    };
+    let (chunks, rest) = text.as_chunks::<16>();
+    let mut sum = keys[0] ^ text.len() as u64;
+    for chunk in chunks {
+        let (a, b) = chunk.split_at(8);
+        sum = fold(word(a) ^ keys[0], word(b) ^ keys[1] ^ sum);
+    }
+    let (a, b) = rest.split_at(rest.len().min(8));
+    fold(word(a) ^ keys[1], word(b) ^ keys[0] ^ sum)
 }

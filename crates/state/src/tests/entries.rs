@@ -94,7 +94,7 @@ fn nodes_are_tracked_once_they_can_be_told_apart() {
     assert_eq!(state.unsynced(), None, "a node that cannot be told apart keeps nobody waiting");
 }
 
-/// LC-123, SC-346, SCH-230: both halves have to go, also under one name.
+/// LC-123, SC-346, SCH-230, API-306: both halves have to go, also under one name.
 #[test]
 fn an_entry_ends_with_its_second_half() {
     let mut state = state([Change::Claim(Arc::new(claim("x", Some("1")))), Change::Node(Arc::new(node("x", "1")))]);

@@ -327,7 +327,7 @@ fn pods_follow_their_volumes() {
     assert_eq!(seen(VolumeChange::ClaimGone(id("c"))), "persistent volume claim default/c not found");
 }
 
-/// SCH-159, SCH-229, SC-251, SC-345: what is on a node follows the claims; a missing one is not counted.
+/// SCH-159, SCH-229, SC-251, SC-345, API-306: what is on a node follows the claims; a missing one is not counted.
 #[test]
 fn nodes_know_what_is_attached() {
     let mut state = storage().claim(bound("c", "v")).volume(volume("v", csi("d"), &[])).0;

@@ -1,22 +1,23 @@
 //! Takes a pod apart while it is parsed: what is its own goes into fields, what nobody reads goes nowhere, the rest is copied.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use k8s_openapi::serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 #[derive(Debug, Default)]
-pub(super) struct Copied {
-    pub(super) name: Option<String>,
-    pub(super) namespace: Option<String>,
-    pub(super) uid: Option<String>,
-    pub(super) resource_version: Option<String>,
-    pub(super) created: Option<String>,
-    pub(super) deleted: Option<String>,
-    pub(super) node: Option<String>,
-    pub(super) nominated: Option<String>,
-    pub(super) phase: Option<String>,
-    pub(super) started: Option<String>,
-    pub(super) conditions: Vec<Condition>,
+pub(super) struct Copied<'de> {
+    pub(super) name: Text<'de>,
+    pub(super) namespace: Text<'de>,
+    pub(super) uid: Text<'de>,
+    pub(super) resource_version: Text<'de>,
+    pub(super) created: Text<'de>,
+    pub(super) deleted: Text<'de>,
+    pub(super) node: Text<'de>,
+    pub(super) nominated: Text<'de>,
+    pub(super) phase: Text<'de>,
+    pub(super) started: Text<'de>,
+    pub(super) conditions: Vec<Condition<'de>>,
     pub(super) of_daemon_set: bool,
     /// A volume whose claim is named after the pod.
     pub(super) named_volumes: bool,
@@ -24,16 +25,22 @@ pub(super) struct Copied {
     pub(super) node_affinity: Vec<u8>,
 }
 
+/// A part of what is parsed; only what had to be unescaped is a copy.
+pub(super) type Text<'de> = Option<Cow<'de, str>>;
+
 #[derive(Debug, Default)]
-pub(super) struct Condition {
-    pub(super) type_: String,
-    pub(super) status: String,
-    pub(super) reason: Option<String>,
-    pub(super) since: Option<String>,
+pub(super) struct Condition<'de> {
+    pub(super) type_: Cow<'de, str>,
+    pub(super) status: Cow<'de, str>,
+    pub(super) reason: Text<'de>,
+    pub(super) since: Text<'de>,
 }
 
-pub(super) fn pod<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Copied, D::Error> {
-    let mut copied = Copied::default();
+/// What is left of most pods is shorter.
+const COMMON: usize = 2048;
+
+pub(super) fn pod<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Copied<'de>, D::Error> {
+    let mut copied = Copied { common: Vec::with_capacity(COMMON), ..Copied::default() };
     Part { place: Place::Pod, into: &mut copied }.deserialize(deserializer)?;
     Ok(copied)
 }
@@ -70,18 +77,23 @@ enum Place {
 }
 
 /// What becomes of a member.
-enum Fate {
+enum Fate<'de> {
     Drop,
     Copy(Place),
     /// Kept as a text of its own.
-    Own(fn(&mut Copied) -> &mut Option<String>),
+    Own(Field<'de>),
+    /// Copied, and kept too.
+    Namespace,
+    OwnerKind,
     NodeAffinity,
     Conditions,
 }
 
+type Field<'de> = for<'c> fn(&'c mut Copied<'de>) -> &'c mut Text<'de>;
+
 impl Place {
     /// A member that is not named here is copied: better a class too many than a pod in the wrong one.
-    fn fate(self, key: &str) -> Fate {
+    fn fate<'de>(self, key: &str) -> Fate<'de> {
         use Fate::{Copy, Drop, Own};
         match (self, key) {
             (Self::Object, "metadata") => Copy(Self::ObjectMeta),
@@ -95,7 +107,8 @@ impl Place {
             (Self::Meta, "creationTimestamp") => Own(|copied| &mut copied.created),
             (Self::Meta, "deletionTimestamp") => Own(|copied| &mut copied.deleted),
             // Its own and common: two namespaces never share a class.
-            (Self::Meta, "namespace") => Own(|copied| &mut copied.namespace),
+            (Self::Meta, "namespace") => Fate::Namespace,
+            (Self::Owner, "kind") => Fate::OwnerKind,
             (Self::Meta, "annotations") => Copy(Self::Annotations),
             (Self::Meta, "ownerReferences") => Copy(Self::Owners),
             // Other annotations, such as the pod's address, differ from pod to pod and mean nothing to us.
@@ -159,12 +172,12 @@ impl Place {
 const PLAIN: [&str; 6] = ["configMap", "secret", "projected", "emptyDir", "downwardAPI", "hostPath"];
 
 /// Copies one value as JSON.
-struct Part<'c> {
+struct Part<'c, 'de> {
     place: Place,
-    into: &'c mut Copied,
+    into: &'c mut Copied<'de>,
 }
 
-impl<'de> DeserializeSeed<'de> for Part<'_> {
+impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -172,28 +185,28 @@ impl<'de> DeserializeSeed<'de> for Part<'_> {
     }
 }
 
-impl Part<'_> {
+impl<'de> Part<'_, 'de> {
     fn put(&mut self, text: impl fmt::Display) {
         // Writing to memory does not fail.
         let _ = std::io::Write::write_fmt(&mut self.into.common, format_args!("{text}"));
     }
 
-    fn member<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        match self.place.fate(key) {
+    fn member<A: MapAccess<'de>>(&mut self, fate: Fate<'de>, map: &mut A) -> Result<(), A::Error> {
+        match fate {
             Fate::Drop => {
                 map.next_value::<IgnoredAny>()?;
             }
-            Fate::Copy(place) => {
-                self.key(key);
-                map.next_value_seed(Part { place, into: &mut *self.into })?;
-            }
-            Fate::Own(field) => {
+            Fate::Copy(place) => map.next_value_seed(Part { place, into: &mut *self.into })?,
+            Fate::Own(field) => *field(self.into) = map.next_value_seed(Words)?,
+            Fate::Namespace => {
                 let text = map.next_value_seed(Words)?;
-                if key == "namespace" {
-                    self.key(key);
-                    string(&mut self.into.common, text.as_deref().unwrap_or_default());
-                }
-                *field(self.into) = text;
+                string(&mut self.into.common, text.as_deref().unwrap_or_default());
+                self.into.namespace = text;
+            }
+            Fate::OwnerKind => {
+                let kind = map.next_value_seed(Words)?.unwrap_or_default();
+                self.into.of_daemon_set |= kind == "DaemonSet";
+                string(&mut self.into.common, &kind);
             }
             Fate::NodeAffinity => {
                 let mut part = Copied::default();
@@ -201,11 +214,12 @@ impl Part<'_> {
                 self.into.node_affinity = part.common;
             }
             Fate::Conditions => {
-                let mut all: Vec<Condition> = map.next_value_seed(Conditions)?;
+                let mut all = Vec::new();
+                map.next_value_seed(Conditions(&mut all))?;
                 // Whether a pod can be resized is decided once for what it asks (SCH-61).
                 if let Some(at) = all.iter().position(|condition| condition.type_ == "PodResizePending") {
                     let Condition { type_, status, reason, .. } = all.swap_remove(at);
-                    self.key("conditions");
+                    key(&mut self.into.common, |common| string(common, "conditions"));
                     let reason = reason.unwrap_or_default();
                     self.put(serde_json::json!([{"type": type_, "status": status, "reason": reason}]));
                 }
@@ -214,14 +228,60 @@ impl Part<'_> {
         }
         Ok(())
     }
+}
 
-    fn key(&mut self, key: &str) {
-        if self.into.common.last() != Some(&b'{') {
-            self.into.common.push(b',');
+/// Decides about a member by its key, and copies the key if the member is to be copied.
+struct Key<'c, 'de> {
+    place: Place,
+    into: &'c mut Copied<'de>,
+    /// The volume is one of those that nothing is decided by.
+    plain: &'c mut bool,
+}
+
+impl<'de> Key<'_, 'de> {
+    fn decide(self, text: &str, write: impl FnOnce(&mut Vec<u8>)) -> Fate<'de> {
+        if self.place == Place::Volume {
+            *self.plain |= PLAIN.contains(&text);
+            self.into.named_volumes |= text == "ephemeral";
         }
-        string(&mut self.into.common, key);
-        self.into.common.push(b':');
+        let fate = self.place.fate(text);
+        if matches!(fate, Fate::Copy(_) | Fate::Namespace | Fate::OwnerKind) {
+            key(&mut self.into.common, write);
+        }
+        fate
     }
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_, 'de> {
+    type Value = Fate<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Fate<'de>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key<'_, 'de> {
+    type Value = Fate<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Fate<'de>, E> {
+        Ok(self.decide(text, |common| plain_string(common, text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Fate<'de>, E> {
+        Ok(self.decide(text, |common| string(common, text)))
+    }
+}
+
+fn key(common: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    if common.last() != Some(&b'{') {
+        common.push(b',');
+    }
+    write(common);
+    common.push(b':');
 }
 
 fn string(into: &mut Vec<u8>, text: &str) {
@@ -229,15 +289,22 @@ fn string(into: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(into, text);
 }
 
-impl<'de> Visitor<'de> for Part<'_> {
+/// A text that stood in JSON as it is, so nothing in it needs to be escaped.
+fn plain_string(into: &mut Vec<u8>, text: &str) {
+    into.push(b'"');
+    into.extend_from_slice(text.as_bytes());
+    into.push(b'"');
+}
+
+impl<'de> Visitor<'de> for Part<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_bool<E>(mut self, value: bool) -> Result<(), E> {
-        self.put(value);
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.into.common.extend_from_slice(if value { b"true" } else { b"false" });
         Ok(())
     }
 
@@ -255,17 +322,22 @@ impl<'de> Visitor<'de> for Part<'_> {
         serde_json::to_writer(&mut self.into.common, &value).map_err(E::custom)
     }
 
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
+        plain_string(&mut self.into.common, value);
+        Ok(())
+    }
+
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
         string(&mut self.into.common, value);
         Ok(())
     }
 
-    fn visit_unit<E>(mut self) -> Result<(), E> {
-        self.put("null");
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.into.common.extend_from_slice(b"null");
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let place = self.place.element();
         self.into.common.push(b'[');
         let first = self.into.common.len();
@@ -284,7 +356,7 @@ impl<'de> Visitor<'de> for Part<'_> {
                 break;
             }
         }
-        self.put(']');
+        self.into.common.push(b']');
         Ok(())
     }
 
@@ -292,22 +364,10 @@ impl<'de> Visitor<'de> for Part<'_> {
         let start = self.into.common.len();
         self.into.common.push(b'{');
         let mut plain = false;
-        while let Some(key) = map.next_key::<String>()? {
-            match (self.place, key.as_str()) {
-                (Place::Volume, key) => {
-                    plain |= PLAIN.contains(&key);
-                    self.into.named_volumes |= key == "ephemeral";
-                }
-                (Place::Owner, "kind") => {
-                    let kind = map.next_value_seed(Words)?.unwrap_or_default();
-                    self.into.of_daemon_set |= kind == "DaemonSet";
-                    self.key("kind");
-                    string(&mut self.into.common, &kind);
-                    continue;
-                }
-                _ => {}
-            }
-            self.member(&key, &mut map)?;
+        loop {
+            let key = Key { place: self.place, into: &mut *self.into, plain: &mut plain };
+            let Some(fate) = map.next_key_seed(key)? else { break };
+            self.member(fate, &mut map)?;
         }
         if plain {
             self.into.common.truncate(start);
@@ -322,94 +382,91 @@ impl<'de> Visitor<'de> for Part<'_> {
 struct Words;
 
 impl<'de> DeserializeSeed<'de> for Words {
-    type Value = Option<String>;
+    type Value = Text<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<String>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Text<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Words {
-    type Value = Option<String>;
+    type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Option<String>, E> {
-        Ok(Some(value.to_owned()))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Text<'de>, E> {
+        Ok(Some(Cow::Borrowed(value)))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Option<String>, E> {
-        Ok(Some(value))
+    fn visit_str<E>(self, value: &str) -> Result<Text<'de>, E> {
+        Ok(Some(Cow::Owned(value.to_owned())))
     }
 
-    fn visit_unit<E>(self) -> Result<Option<String>, E> {
+    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
         Ok(None)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Option<String>, E> {
+    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
         Ok(None)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Option<String>, E> {
+    fn visit_i64<E>(self, _: i64) -> Result<Text<'de>, E> {
         Ok(None)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Option<String>, E> {
+    fn visit_u64<E>(self, _: u64) -> Result<Text<'de>, E> {
         Ok(None)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Option<String>, E> {
+    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
         Ok(None)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<String>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text<'de>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(None)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<String>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
     }
 }
 
 /// The conditions of a pod, one after the other.
-struct Conditions;
+struct Conditions<'c, 'de>(&'c mut Vec<Condition<'de>>);
 
-impl<'de> DeserializeSeed<'de> for Conditions {
-    type Value = Vec<Condition>;
+impl<'de> DeserializeSeed<'de> for Conditions<'_, 'de> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Condition>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Conditions {
-    type Value = Vec<Condition>;
+impl<'de> Visitor<'de> for Conditions<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of conditions")
     }
 
-    fn visit_unit<E>(self) -> Result<Vec<Condition>, E> {
-        Ok(Vec::new())
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Condition>, A::Error> {
-        let mut all = Vec::new();
-        while let Some(mut more) = list.next_element_seed(Conditions)? {
-            all.append(&mut more);
-        }
-        Ok(all)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Conditions(&mut *self.0))?.is_some() {}
+        Ok(())
     }
 
     /// One of them.
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Condition>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut one = Condition::default();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
+        while let Some(key) = map.next_key_seed(Words)? {
+            match key.as_deref().unwrap_or_default() {
                 "type" => one.type_ = map.next_value_seed(Words)?.unwrap_or_default(),
                 "status" => one.status = map.next_value_seed(Words)?.unwrap_or_default(),
                 "reason" => one.reason = map.next_value_seed(Words)?,
@@ -419,6 +476,7 @@ impl<'de> Visitor<'de> for Conditions {
                 }
             }
         }
-        Ok(vec![one])
+        self.0.push(one);
+        Ok(())
     }
 }
