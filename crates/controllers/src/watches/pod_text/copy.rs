@@ -77,6 +77,7 @@ enum Place {
 }
 
 /// What becomes of a member.
+#[derive(Clone, Copy)]
 enum Fate<'de> {
     Drop,
     Copy(Place),
