@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -119,8 +120,9 @@ pub(crate) fn probes(health: Health) -> Router {
 }
 
 async fn scrape(State(context): State<Arc<Context>>) -> impl IntoResponse {
-    let text = context.report.metrics.render(context.clock.now());
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text)
+    let parts = context.report.metrics.parts(context.clock.now());
+    let parts = futures::stream::iter(parts.into_iter().map(Ok::<_, std::convert::Infallible>));
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], Body::from_stream(parts))
 }
 
 pub(crate) fn metrics(context: Arc<Context>, profiling: bool) -> Router {

@@ -17,7 +17,7 @@ pub(crate) fn pool() -> [Value; 2] {
                     {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
                     {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["33"]},
                 ],
-            }}},
+            }}, "disruption": {"consolidateAfter": "Never"}},
         }),
     ]
 }
@@ -46,10 +46,25 @@ const DEPLOYMENTS: [(Wish, u32, u32); 10] = [
 ];
 
 pub(crate) fn deployments() -> Vec<Value> {
-    DEPLOYMENTS.iter().enumerate().map(|(number, deployment)| one(number, *deployment)).collect()
+    all(PODS / DEPLOYMENTS.len())
 }
 
-fn one(number: usize, (wish, cpu, memory): (Wish, u32, u32)) -> Value {
+/// 40 % of them, rounded down: 380 pods.
+pub(crate) fn scaled_in() -> Vec<Value> {
+    all(PODS / DEPLOYMENTS.len() * 2 / 5)
+}
+
+/// What the pool says from then on.
+pub(crate) fn consolidating() -> Value {
+    json!({"spec": {"disruption": {"consolidateAfter": "5s", "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "100%"}]}}})
+}
+
+fn all(replicas: usize) -> Vec<Value> {
+    DEPLOYMENTS.iter().enumerate().map(|(number, deployment)| one(number, *deployment, replicas)).collect()
+}
+
+fn one(number: usize, (wish, cpu, memory): (Wish, u32, u32), replicas: usize) -> Value {
     let name = format!("app-{number}");
     let selector = json!({"matchLabels": {"app": name}});
     let spread = |key: &str| {
@@ -68,7 +83,7 @@ fn one(number: usize, (wish, cpu, memory): (Wish, u32, u32)) -> Value {
         "cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")}}}]);
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": PODS / DEPLOYMENTS.len(), "selector": selector,
+        "spec": {"replicas": replicas, "selector": selector,
             "template": {"metadata": {"labels": {"app": name}}, "spec": spec}},
     })
 }

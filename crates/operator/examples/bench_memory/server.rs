@@ -1,4 +1,5 @@
-//! As much of an API server as the controller needs: lists in pages, watches that stay open, and yes to everything else.
+//! As much of an API server as the controller needs: lists in pages, watches that stay open, patches that are remembered, and
+//! yes to everything else.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +27,11 @@ struct Shared {
     watched: AtomicBool,
     events: Mutex<Option<mpsc::Sender<usize>>>,
     to_send: AtomicUsize,
+    version: AtomicUsize,
+    /// Objects that were written to, by kind and name.
+    written: Mutex<BTreeMap<(String, String), String>>,
+    /// Who watches a kind that is not pods.
+    watching: Mutex<BTreeMap<String, mpsc::UnboundedSender<String>>>,
 }
 
 impl Server {
@@ -38,6 +44,9 @@ impl Server {
             watched: AtomicBool::new(false),
             events: Mutex::new(None),
             to_send: AtomicUsize::new(0),
+            version: AtomicUsize::new(0),
+            written: Mutex::default(),
+            watching: Mutex::default(),
         }));
         let app = axum::Router::new().fallback(answer).with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -94,9 +103,10 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
         (&Method::GET, ["api", _, kind] | ["apis", _, _, kind]) => server.list(kind, &query),
         (&Method::GET, [.., kind, name]) => server.get(kind, name),
         (&Method::PATCH | &Method::PUT, words) => {
-            let words: Vec<&&str> = words.iter().filter(|word| **word != "status").collect();
+            let words: Vec<String> = words.iter().filter(|word| **word != "status").map(ToString::to_string).collect();
+            let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap_or_default();
             match words.as_slice() {
-                [.., kind, name] => server.get(kind, name),
+                [.., kind, name] => server.patch(kind, name, &serde_json::from_slice(&body).unwrap_or_default()),
                 _ => missing(),
             }
         }
@@ -125,14 +135,52 @@ impl Server {
         ))
     }
 
-    fn get(&self, kind: &str, name: &str) -> Response {
+    fn object(&self, kind: &str, name: &str) -> Option<String> {
+        let key = (kind.to_owned(), name.to_owned());
+        if let Some(known) = self.0.written.lock().ok().and_then(|written| written.get(&key).cloned()) {
+            return Some(known);
+        }
         let number = name.rsplit('-').next().and_then(|text| text.parse().ok()).unwrap_or(0);
-        if number < self.0.cluster.count(kind) { text(self.0.cluster.object(kind, number)) } else { missing() }
+        (number < self.0.cluster.count(kind)).then(|| self.0.cluster.object(kind, number))
+    }
+
+    fn get(&self, kind: &str, name: &str) -> Response {
+        self.object(kind, name).map_or_else(missing, text)
+    }
+
+    /// Whoever watches the kind hears of it.
+    fn patch(&self, kind: &str, name: &str, patch: &Value) -> Response {
+        let Some(mut object) = self.object(kind, name).and_then(|text| serde_json::from_str::<Value>(&text).ok())
+        else {
+            return missing();
+        };
+        let before = object.clone();
+        let version = object["metadata"]["resourceVersion"].clone();
+        merge(&mut object, patch);
+        object["metadata"]["resourceVersion"] = version;
+        if object != before {
+            let version = 1_000_000 + self.0.version.fetch_add(1, Ordering::Relaxed);
+            object["metadata"]["resourceVersion"] = version.to_string().into();
+            if let (Ok(mut written), Ok(watching)) = (self.0.written.lock(), self.0.watching.lock()) {
+                written.insert((kind.to_owned(), name.to_owned()), object.to_string());
+                if let Some(watching) = watching.get(kind) {
+                    // Who has gone needs no news.
+                    let _ = watching.send(format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"));
+                }
+            }
+        }
+        reply(&object)
     }
 
     fn watch(&self, kind: &str) -> Response {
         if kind != "pods" {
-            return Response::new(Body::from_stream(stream::pending::<Result<String, std::io::Error>>()));
+            let (sender, receiver) = mpsc::unbounded_channel();
+            if let Ok(mut watching) = self.0.watching.lock() {
+                watching.insert(kind.to_owned(), sender);
+            }
+            let lines =
+                stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
+            return Response::new(Body::from_stream(lines.map(Ok::<_, std::io::Error>)));
         }
         let (sender, receiver) = mpsc::channel(1024);
         if let Ok(mut events) = self.0.events.lock() {
@@ -150,6 +198,26 @@ impl Server {
             Ok::<_, std::io::Error>(format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
         });
         Response::new(Body::from_stream(lines))
+    }
+}
+
+/// As RFC 7386 says.
+fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        into.clone_from(patch);
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            if let Some(into) = into.as_object_mut() {
+                into.remove(key);
+            }
+        } else {
+            merge(&mut into[key], value);
+        }
     }
 }
 
