@@ -24,7 +24,7 @@ use karpenter_model::labels;
 use karpenter_testkit::ControlPlane;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 
 use self::process::Controller;
 

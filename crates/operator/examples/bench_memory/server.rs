@@ -103,7 +103,8 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
         (&Method::GET, ["api", _, kind] | ["apis", _, _, kind]) => server.list(kind, &query),
         (&Method::GET, [.., kind, name]) => server.get(kind, name),
         (&Method::PATCH | &Method::PUT, words) => {
-            let words: Vec<String> = words.iter().filter(|word| **word != "status").map(ToString::to_string).collect();
+            let words: Vec<String> =
+                words.iter().filter(|word| **word != "status").map(|word| (*word).to_owned()).collect();
             let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap_or_default();
             match words.as_slice() {
                 [.., kind, name] => server.patch(kind, name, &serde_json::from_slice(&body).unwrap_or_default()),
