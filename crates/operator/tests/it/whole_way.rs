@@ -15,7 +15,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::traces::Collector;
+use crate::traces::{Collector, Span};
 
 /// A step takes seconds; a loaded machine gets far more before we call it stuck.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -188,7 +188,8 @@ async fn a_pending_pod_gets_a_node_and_both_go_again() {
         let spans = collector.spans();
         let inside =
             |name: &str, around: &str| spans.iter().any(|span| span.is(name) && span.is_inside(around, &spans));
-        Ok((inside("plan", "pass") && inside("cloud", "reconcile") && inside("api", "reconcile"))
+        let launched = |span: &Span| span.says("method", "Create") && span.is_inside("reconcile", &spans);
+        Ok((inside("plan", "pass") && inside("api", "reconcile") && spans.iter().any(launched))
             .then_some(spans.clone()))
     })
     .await;
