@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test campaign soak bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator clean cargo
+.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +49,12 @@ bench-build: cargo
 	$(CARGO) build --release --package karpenter-bench
 
 # A failing seed or death prints the command that shows it again.
-soak: cargo ## the simulator for long: many seeds of faults (SEEDS=5000), the autoscaler killed at every call
-	KARPENTER_SIM_SEEDS=$(or $(SEEDS),5000) KARPENTER_SIM_DEATHS=1 $(CARGO) test --release -p karpenter-sim --test it -- --nocapture --test-threads=1 seeds::calm death::
+soak: cargo ## the simulator for long: many seeds of faults (SEEDS=5000), killed at every call, steady clusters for a day
+	KARPENTER_SIM_SEEDS=$(or $(SEEDS),5000) KARPENTER_SIM_DEATHS=1 KARPENTER_SIM_STEADY=24 $(CARGO) test --release -p karpenter-sim --test it -- --nocapture --test-threads=1 seeds::calm death:: disruption::steady
+
+# Some thousand nodes' heartbeats for a week of virtual time: hours on a small machine.
+week: cargo ## a week of a diurnal cluster on virtual time: cost by the hour against the least possible (DAYS=7 PODS=20000)
+	KARPENTER_SIM_DAYS=$(or $(DAYS),7) KARPENTER_SIM_PODS=$(or $(PODS),20000) $(CARGO) test --release -p karpenter-sim --test it -- --nocapture disruption::days
 
 lint: cargo ## format check, clippy with warnings as errors, repository checks
 	cargo fmt --all --check

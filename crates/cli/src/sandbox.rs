@@ -103,7 +103,7 @@ async fn live(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Result<u
 }
 
 pub(crate) fn default_pool() -> PoolBuilder {
-    node_pool("default").requirement("kubernetes.io/os", "In", &["linux"]).requirement(
+    node_pool("default").consolidate_after("30s").requirement("kubernetes.io/os", "In", &["linux"]).requirement(
         "kubernetes.io/arch",
         "In",
         &["amd64"],
@@ -129,7 +129,7 @@ pub(crate) fn suggest(kubeconfig: &Kubeconfig, out: &mut dyn Write) -> Result<()
   kubectl set resources deployment web --requests=cpu=1
   kubectl get nodeclaims -w
   kubectl get pods -o wide
-  kubectl scale deployment web --replicas=50
+  kubectl scale deployment web --replicas=50         # and back to 5: what is not needed any more goes
   kubectl delete nodeclaim --all --wait=false        # watch them drain, and their pods move
 
 Ctrl-C ends it."

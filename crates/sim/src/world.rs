@@ -95,6 +95,7 @@ pub struct Builder {
     features: karpenter_controllers::Features,
     journal: Arc<Journal>,
     replay: Option<String>,
+    look_every: Duration,
 }
 
 impl Builder {
@@ -153,6 +154,12 @@ impl Builder {
     #[must_use]
     pub fn dies_at(self, death: Death) -> Self {
         Self { death: Some(death), ..self }
+    }
+
+    /// How often somebody looks whether the cluster is as it should be.
+    #[must_use]
+    pub fn looking_every(self, pause: Duration) -> Self {
+        Self { look_every: pause, ..self }
     }
 
     /// Nobody looks whether the cluster is as it should be.
@@ -261,6 +268,7 @@ impl World {
             features: karpenter_controllers::Features { static_capacity: true, ..Default::default() },
             journal: Arc::default(),
             replay: None,
+            look_every: Duration::from_secs(5),
         }
     }
 
@@ -525,7 +533,7 @@ impl World {
     pub async fn advance(&self, time: Duration) {
         let mut left = time;
         while !left.is_zero() {
-            let step = left.min(Duration::from_secs(5));
+            let step = left.min(self.plan.look_every);
             tokio::time::sleep(step).await;
             left = left.saturating_sub(step);
             self.check();

@@ -43,6 +43,8 @@ struct Seen {
     standing: Standing,
     waiting: BTreeMap<String, usize>,
     claims: BTreeSet<String>,
+    /// Claims that were chosen to go, and why.
+    going: BTreeMap<String, String>,
     bills: BTreeMap<String, Bill>,
     nodes: BTreeMap<String, NodeIs>,
 }
@@ -136,6 +138,7 @@ impl<'a> Timeline<'a> {
         let now = Seen {
             waiting: waiting(pods.iter().map(AsRef::as_ref)),
             claims: claims.iter().map(|claim| name(claim)).collect(),
+            going: claims.iter().filter_map(|claim| Some((name(claim), why_it_goes(claim)?))).collect(),
             bills: self.world.cloud.bills(),
             nodes: nodes.iter().map(|node| (name(node), node_is(node))).collect(),
             standing: Standing::default(),
@@ -169,6 +172,7 @@ impl<'a> Timeline<'a> {
                 "{id} is launched: {instance_type}, {capacity_type} in {zone}, ${usd_per_hour:.4} an hour, the cheapest"
             )
         }));
+        news.extend(chosen(&before.going, &now.going));
         news.extend(changes(&before.nodes, &now.nodes));
         let (was, is) = (before.standing.running, now.standing.running);
         if was != is && is == 0 {
@@ -208,6 +212,24 @@ fn changes(before: &BTreeMap<String, NodeIs>, now: &BTreeMap<String, NodeIs>) ->
         news.push(format!("{nodes} {} {} gone", listed(&gone), plural(gone.len(), "is", "are")));
     }
     news
+}
+
+/// Claims that were chosen to go since the last look, by reason.
+fn chosen(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (claim, reason) in now.iter().filter(|(claim, _)| !before.contains_key(*claim)) {
+        by_reason.entry(reason).or_default().push(claim);
+    }
+    let line = |(reason, claims): (&str, Vec<&str>)| {
+        let (claim, go) = (plural(claims.len(), "nodeclaim", "nodeclaims"), plural(claims.len(), "goes", "go"));
+        format!("{claim} {} {go}: {}", listed(&claims), reason.to_lowercase())
+    };
+    by_reason.into_iter().map(line).collect()
+}
+
+fn why_it_goes(claim: &Value) -> Option<String> {
+    let reason = condition(claim, "DisruptionReason").filter(|condition| condition["status"] == "True")?;
+    reason["reason"].as_str().map(ToOwned::to_owned)
 }
 
 fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
@@ -304,5 +326,8 @@ mod tests {
         let words = ["nodes d and e joined", "node a is ready", "node b is draining", "node c is gone"];
         assert_eq!(changes(&before, &now), words);
         assert_eq!(listed(&["a", "b", "c", "d"]), "a, b and 2 more");
+        let going = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), "Empty".to_owned())).collect();
+        assert_eq!(chosen(&going(&["a"]), &going(&["a", "b"])), ["nodeclaim b goes: empty"]);
+        assert_eq!(chosen(&going(&[]), &going(&["a", "b"])), ["nodeclaims a and b go: empty"]);
     }
 }

@@ -26,6 +26,8 @@ fn the_demo_goes_up_and_down() {
         "50 of 50 pods run\n",
         "-- scale inflate to 0\n",
         "no pod runs any more\n",
+        ": empty\n",
+        " draining\n",
         " terminated\n",
         " gone\n",
         "everything is gone again\n",

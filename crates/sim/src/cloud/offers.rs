@@ -53,6 +53,37 @@ pub(super) fn add_reservations(types: &mut [InstanceType], reservations: &[Reser
 }
 
 impl Cloud {
+    /// What each running machine costs an hour at the prices of now, by provider id.
+    pub fn worth(&self) -> BTreeMap<String, f64> {
+        let now = self.clock.now();
+        let bills = self.bills();
+        let price = |bill: &super::Bill| {
+            let kind = self.types.iter().find(|known| known.name == bill.instance_type)?;
+            let rest = kind.running_price(&bill.zone, &bill.capacity_type)?;
+            let sold =
+                Sold { instance_type: &bill.instance_type, zone: &bill.zone, capacity_type: &bill.capacity_type };
+            Some(prices::price(self.seed, self.settings.swing, now, &sold, rest).per_hour())
+        };
+        bills.into_iter().map(|(id, bill)| (id, price(&bill).unwrap_or(bill.usd_per_hour))).collect()
+    }
+
+    /// By what share prices may move while a machine is ordered: two lists may change meanwhile, and a spot price crosses
+    /// its range in 36 of them.
+    pub fn swing(&self) -> f64 {
+        self.settings.swing.spot / 4.0
+    }
+
+    /// The least that an hour of one CPU costs anywhere, now: no cluster can be had for less.
+    pub fn cheapest_cpu(&self) -> f64 {
+        let types = self.on_offer();
+        let per_cpu = types.iter().flat_map(|known| {
+            #[expect(clippy::cast_precision_loss, reason = "thousandths of some hundred CPUs")]
+            let cpus = known.capacity.amount("cpu").milli_value() as f64 / 1000.0;
+            known.offerings.iter().filter(|offering| offering.available).map(move |o| o.price.per_hour() / cpus)
+        });
+        per_cpu.fold(f64::MAX, f64::min)
+    }
+
     /// Every type as it is sold now (API-246): also those of which nothing can be had.
     pub(super) fn on_offer(&self) -> Arc<Vec<InstanceType>> {
         let now = self.clock.now();

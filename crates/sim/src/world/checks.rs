@@ -4,6 +4,7 @@
 //! they judge: not even how an amount is read.
 
 mod amounts;
+mod disruption;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -14,6 +15,7 @@ use karpenter_apiserver as apiserver;
 use serde_json::Value;
 
 use self::amounts::{Amounts, allocatable, requests};
+use self::disruption::{Disruptions, Scene};
 use crate::cloud::Cloud;
 use crate::fleet::{Fleet, Health};
 
@@ -68,6 +70,22 @@ pub enum Violation {
         what: String,
         times: u32,
     },
+    /// More nodes of a pool were chosen to go than its budgets allow.
+    TooManyGo {
+        pool: String,
+        going: i64,
+        allowed: i64,
+    },
+    /// A node was chosen to go long ago.
+    NeitherGoesNorStays {
+        node: String,
+    },
+    /// A move for the sake of money that costs as much as before, or more, in dollars an hour.
+    NothingSaved {
+        command: String,
+        takes: String,
+        gives: String,
+    },
     /// Evictions have taken more pods than their budget allows.
     BudgetBroken {
         budget: String,
@@ -103,6 +121,15 @@ impl fmt::Display for Violation {
                 write!(f, "{who} asks for {what}, but the lease is held by {holder:?}")
             }
             Self::HotLoop { what, times } => write!(f, "{what} was asked {times} times within a minute"),
+            Self::TooManyGo { pool, going, allowed } => {
+                write!(f, "nodepool {pool} lets {going} nodes go at once, {allowed} may")
+            }
+            Self::NeitherGoesNorStays { node } => {
+                write!(f, "node {node} was chosen to go, and neither goes nor is released")
+            }
+            Self::NothingSaved { command, takes, gives } => {
+                write!(f, "command {command} replaces nodes for ${takes} an hour by some for ${gives}")
+            }
             Self::BudgetBroken { budget, healthy, desired } => {
                 write!(f, "budget {budget} is broken: {healthy} pods are healthy, {desired} have to be")
             }
@@ -136,6 +163,7 @@ pub(super) struct Watcher {
     satisfied: BTreeMap<String, i64>,
     /// Until then pods may be missing for reasons that no budget covers.
     excused_until: Option<Timestamp>,
+    disruptions: Disruptions,
 }
 
 impl Watcher {
@@ -175,6 +203,9 @@ impl Watcher {
             self.excuse(now);
         }
         found.extend(self.budgets(&all("policy", "PodDisruptionBudget"), now));
+        let (worth, swing) = (cloud.worth(), cloud.swing());
+        let scene = Scene { nodes: &nodes, claims: &claims, pools: &pools, worth: &worth, swing, now };
+        found.extend(self.disruptions.look(scene));
         found
     }
 

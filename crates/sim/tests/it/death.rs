@@ -5,79 +5,60 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_sim::cloud::{Settings, Swing};
 use karpenter_sim::world::{Death, World, cpu};
 use karpenter_testkit::build::node_pool;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
+use serde_json::json;
 
+use crate::disruption::converge;
 use crate::seeds::in_two_threads;
 
-/// How long is waited after each thing that happens.
+/// What is lived through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    /// As long as it takes until all is at rest, so that the next one comes while little else goes on.
+enum Story {
+    /// Everything that people and machines do to a cluster; after each thing as long as it takes until all is at rest, so
+    /// that the next one comes while little else goes on.
     Rest,
-    /// Fixed times; together they are an hour.
+    /// The same with fixed times between; together they are an hour.
     Hour,
+    /// Nodes are taken away on purpose: consolidated, then replaced because they drifted.
+    Savings,
 }
 
-impl Wait {
+const STORIES: [(Story, &str); 3] = [(Story::Rest, "r"), (Story::Hour, ""), (Story::Savings, "s")];
+
+impl Story {
     async fn pass(self, w: &World, minutes: u64) {
         match self {
-            Self::Rest => w.settle().await,
+            Self::Rest | Self::Savings => w.settle().await,
             Self::Hour => w.advance(Duration::from_mins(minutes)).await,
         }
     }
 }
 
-fn command(wait: Wait, Death { call, applied }: Death) -> String {
-    let (wait, applied) = (if wait == Wait::Rest { "r" } else { "" }, if applied { '+' } else { '-' });
-    format!(
-        "KARPENTER_SIM_DEATH={wait}{call}{applied} cargo test -p karpenter-sim --test it -- replay_death --nocapture"
-    )
+fn command(story: Story, Death { call, applied }: Death) -> String {
+    let story = STORIES.iter().find(|(of, _)| *of == story).map_or("", |(_, letter)| letter);
+    let death = format!("{story}{call}{}", if applied { '+' } else { '-' });
+    format!("KARPENTER_SIM_DEATH={death} cargo test -p karpenter-sim --test it -- replay_death --nocapture")
 }
 
-/// Everything that a cluster goes through: scale up, a claim deleted, a machine lost, scale down, a pool deleted, the end.
 /// Returns what is left, and what the autoscaler asked for.
-async fn life(wait: Wait, death: Option<Death>) -> (String, Vec<String>) {
-    let builder = World::seeded(1).pool(node_pool("default")).pool(node_pool("second").label("tier", "second"));
-    let replayed = |death: &Death| command(wait, *death);
+async fn life(story: Story, death: Option<Death>) -> (String, Vec<String>) {
+    let builder = World::seeded(1);
+    let builder = if story == Story::Savings {
+        let cloud = Settings { swing: Swing::NONE, ..Settings::default() };
+        builder.cloud(cloud).pool(node_pool("default").consolidate_after("30s").budget("100%"))
+    } else {
+        builder.pool(node_pool("default")).pool(node_pool("second").label("tier", "second"))
+    };
+    let replayed = |death: &Death| command(story, *death);
     let builder = death.iter().fold(builder, |builder, death| builder.dies_at(*death).replayed_by(replayed(death)));
     let w = builder.start().await;
-    let life = async {
-        let claims: Api<NodeClaim> = Api::all(w.client.clone());
-        w.deploy("web", 3, cpu("1")).await;
-        wait.pass(&w, 4).await;
-        let claim = w.claims().await.first().map(kube::ResourceExt::name_any);
-        if let Some(claim) = claim {
-            claims.delete(&claim, &DeleteParams::default()).await.unwrap();
-        }
-        w.scale("web", 5).await;
-        wait.pass(&w, 8).await;
-        if let Some(id) = w.cloud.running().keys().next() {
-            w.lose(id);
-        }
-        wait.pass(&w, 20).await;
-        w.scale("web", 2).await;
-        wait.pass(&w, 5).await;
-        let pools: Api<NodePool> = Api::all(w.client.clone());
-        pools.delete("default", &DeleteParams::background()).await.unwrap();
-        wait.pass(&w, 23).await;
-        w.settle().await;
-        let pools: Vec<String> = w.claims().await.iter().map(|c| c.labels()["karpenter.sh/nodepool"].clone()).collect();
-        let running = w.running_pods().len();
-        w.scale("web", 0).await;
-        w.remove_claims().await;
-        let left = async || (w.claims().await.len(), w.nodes().await.len(), w.cloud.running().len());
-        for _ in 0..60 {
-            w.advance(Duration::from_secs(10)).await;
-            if wait == Wait::Rest && left().await == (0, 0, 0) {
-                break;
-            }
-        }
-        format!("{running} pods run on {pools:?}; left of claims, nodes and machines: {:?}", left().await)
-    };
+    let life = async { if story == Story::Savings { savings(&w).await } else { everything(&w, story).await } };
     let end = tokio::select! {
         biased;
         end = life => end,
@@ -87,9 +68,69 @@ async fn life(wait: Wait, death: Option<Death>) -> (String, Vec<String>) {
     (end, w.autoscaler_calls())
 }
 
-fn lived(wait: Wait, death: Option<Death>) -> (String, Vec<String>) {
+/// Scale up, a claim deleted, a machine lost, scale down, a pool deleted, the end.
+async fn everything(w: &World, story: Story) -> String {
+    let claims: Api<NodeClaim> = Api::all(w.client.clone());
+    w.deploy("web", 3, cpu("1")).await;
+    story.pass(w, 4).await;
+    let claim = w.claims().await.first().map(kube::ResourceExt::name_any);
+    if let Some(claim) = claim {
+        claims.delete(&claim, &DeleteParams::default()).await.unwrap();
+    }
+    w.scale("web", 5).await;
+    story.pass(w, 8).await;
+    if let Some(id) = w.cloud.running().keys().next() {
+        w.lose(id);
+    }
+    story.pass(w, 20).await;
+    w.scale("web", 2).await;
+    story.pass(w, 5).await;
+    let pools: Api<NodePool> = Api::all(w.client.clone());
+    pools.delete("default", &DeleteParams::background()).await.unwrap();
+    story.pass(w, 23).await;
+    w.settle().await;
+    let pools: Vec<String> = w.claims().await.iter().map(|c| c.labels()["karpenter.sh/nodepool"].clone()).collect();
+    let running = w.running_pods().len();
+    w.scale("web", 0).await;
+    w.remove_claims().await;
+    let left = async || (w.claims().await.len(), w.nodes().await.len(), w.cloud.running().len());
+    for _ in 0..60 {
+        w.advance(Duration::from_secs(10)).await;
+        if story == Story::Rest && left().await == (0, 0, 0) {
+            break;
+        }
+    }
+    format!("{running} pods run on {pools:?}; left of claims, nodes and machines: {:?}", left().await)
+}
+
+/// Most pods go, and so does what they do not need any more; then the template of the pool changes, and nodes drift; then
+/// everything is empty.
+async fn savings(w: &World) -> String {
+    let mut stages = Vec::new();
+    let stage = async || {
+        converge(w, Duration::from_mins(3)).await;
+        let chosen = |claim: &NodeClaim| claim.annotations().keys().any(|key| key.contains("disruption-command"));
+        let marked = w.claims().await.iter().filter(|claim| chosen(claim)).count();
+        format!("{} pods on {} nodes, {marked} marked", w.running_pods().len(), w.nodes().await.len())
+    };
+    w.deploy("web", 8, cpu("1")).await;
+    w.settle().await;
+    w.scale("web", 2).await;
+    stages.push(stage().await);
+    let pools: Api<NodePool> = Api::all(w.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"template": {"metadata": {"labels": {"release": "next"}}}}}));
+    w.done(pools.patch("default", &PatchParams::default(), &patch).await);
+    stages.push(stage().await);
+    let old = |node: &Node| node.labels().get("release").is_none_or(|release| release != "next");
+    stages.push(format!("{} of an older template", w.nodes().await.iter().filter(|node| old(node)).count()));
+    w.scale("web", 0).await;
+    stages.push(stage().await);
+    stages.join("; ")
+}
+
+fn lived(story: Story, death: Option<Death>) -> (String, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(life(wait, death))
+    runtime.block_on(life(story, death))
 }
 
 /// Whether the world is another one after this call. Who dies at a call that only asks, or that tells people an event, leaves
@@ -99,18 +140,24 @@ fn changes(call: &str) -> bool {
     writes.iter().any(|verb| call.starts_with(verb)) && !call.ends_with("/events")
 }
 
-fn dies_at_each(wait: Wait, chosen: impl Fn(&str) -> bool) {
-    let (want, calls) = lived(wait, None);
-    assert!(want.starts_with("2 pods run on [\"second\"") && want.ends_with("(0, 0, 0)"), "{want}");
+fn dies_at_each(story: Story, chosen: impl Fn(&str) -> bool) {
+    let (want, calls) = lived(story, None);
+    let expected = match story {
+        Story::Rest | Story::Hour => "2 pods run on [\"second\"]; left of claims, nodes and machines: (0, 0, 0)",
+        Story::Savings => {
+            "2 pods on 1 nodes, 0 marked; 2 pods on 1 nodes, 0 marked; 0 of an older template; 0 pods on 0 nodes, 0 marked"
+        }
+    };
+    assert_eq!(want, expected);
     let numbers: Vec<u64> = (1..).zip(&calls).filter(|(_, call)| chosen(call)).map(|(number, _)| number).collect();
     let (failed, tried) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     in_two_threads(numbers.iter().copied(), |call| {
         for applied in [true, false] {
             let death = Death { call, applied };
-            match catch_unwind(|| lived(wait, Some(death))) {
+            match catch_unwind(|| lived(story, Some(death))) {
                 Ok((end, _)) if end == want => {}
-                Ok((end, _)) => failed.lock().unwrap().push((command(wait, death), end)),
-                Err(_) => failed.lock().unwrap().push((command(wait, death), "see above".to_owned())),
+                Ok((end, _)) => failed.lock().unwrap().push((command(story, death), end)),
+                Err(_) => failed.lock().unwrap().push((command(story, death), "see above".to_owned())),
             }
         }
         let tried = tried.fetch_add(1, Ordering::Relaxed) + 1;
@@ -126,7 +173,13 @@ fn dies_at_each(wait: Wait, chosen: impl Fn(&str) -> bool) {
 /// At each call that changes something.
 #[test]
 fn the_end_is_the_same_wherever_the_autoscaler_dies() {
-    dies_at_each(Wait::Rest, changes);
+    dies_at_each(Story::Rest, changes);
+}
+
+/// DIS-169, DIS-178, X24: commands are carried on or taken back by whoever comes next, wherever the one before died.
+#[test]
+fn savings_are_made_wherever_the_autoscaler_dies() {
+    dies_at_each(Story::Savings, changes);
 }
 
 /// At every 97th call of an hour, whatever it is; with `KARPENTER_SIM_DEATHS=1`, as `make soak` has it, at every call.
@@ -134,16 +187,18 @@ fn the_end_is_the_same_wherever_the_autoscaler_dies() {
 fn an_hour_ends_the_same_too() {
     let stride = std::env::var("KARPENTER_SIM_DEATHS").map_or(97, |text| text.parse().unwrap());
     let count = AtomicU64::new(0);
-    dies_at_each(Wait::Hour, |_| count.fetch_add(1, Ordering::Relaxed).is_multiple_of(stride));
+    dies_at_each(Story::Hour, |_| count.fetch_add(1, Ordering::Relaxed).is_multiple_of(stride));
 }
 
 /// `KARPENTER_SIM_DEATH=1234+` dies after call 1234 of an hour, `1234-` before it; prints what happened. With an `r` before
-/// the number it is a life that only waits for rest.
+/// the number it is a life that only waits for rest, with an `s` one in which nodes are taken away on purpose.
 #[test]
 fn replay_death() {
     crate::world::log();
     let text = std::env::var("KARPENTER_SIM_DEATH").unwrap_or_else(|_| "r1+".to_owned());
-    let (wait, rest) = text.strip_prefix('r').map_or((Wait::Hour, text.as_str()), |rest| (Wait::Rest, rest));
-    let (call, applied) = (rest.trim_end_matches(['+', '-']).parse().unwrap(), rest.ends_with('+'));
-    println!("{}", lived(wait, Some(Death { call, applied })).0);
+    let number = text.trim_start_matches(['r', 's']);
+    let letter = &text[..text.len() - number.len()];
+    let story = STORIES.iter().find(|(_, known)| *known == letter).unwrap().0;
+    let (call, applied) = (number.trim_end_matches(['+', '-']).parse().unwrap(), number.ends_with('+'));
+    println!("{}", lived(story, Some(Death { call, applied })).0);
 }

@@ -7,6 +7,7 @@ mod checkers;
 mod cloud;
 mod crash;
 mod death;
+mod disruption;
 mod lives;
 mod overlays;
 mod scheduler;

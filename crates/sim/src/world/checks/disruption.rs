@@ -1,0 +1,177 @@
+//! What must hold when nodes are taken away on purpose: budgets are kept, taints come to an end, and money is saved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{Violation, name};
+
+/// On claims that go: the command, as JSON. On claims that come for them: the command's id.
+const COMMAND: &str = "karpenter.sh/disruption-command";
+const REPLACES: &str = "karpenter.sh/replacement-for";
+/// Methods that are there to save money.
+const SAVING: [&str; 3] = ["emptiness", "multi", "single"];
+/// A command may wait for its replacements for this long: ten minutes and some for each node, and whoever leads next begins
+/// to count anew.
+const RELEASED_AFTER: SignedDuration = SignedDuration::from_mins(45);
+
+#[derive(Debug, Default)]
+pub(super) struct Disruptions {
+    /// Claims that some command has chosen.
+    going: BTreeSet<String>,
+    /// Nodes that budgets count at the last look, by pool.
+    totals: BTreeMap<String, i64>,
+    tainted_since: BTreeMap<String, Timestamp>,
+    commands: BTreeMap<String, Command>,
+}
+
+/// What a command takes and gives, in dollars an hour by claim.
+#[derive(Debug, Default)]
+struct Command {
+    saves: bool,
+    nodes: usize,
+    takes: BTreeMap<String, f64>,
+    gives: BTreeMap<String, f64>,
+}
+
+/// What there is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) nodes: &'a [Arc<Value>],
+    pub(super) claims: &'a [Arc<Value>],
+    pub(super) pools: &'a [Arc<Value>],
+    /// What each machine costs now, by provider id.
+    pub(super) worth: &'a BTreeMap<String, f64>,
+    /// By what share prices may have moved between a decision and a launch.
+    pub(super) swing: f64,
+    pub(super) now: Timestamp,
+}
+
+impl Disruptions {
+    pub(super) fn look(&mut self, scene: Scene<'_>) -> Vec<Violation> {
+        let mut found = self.budgets(scene);
+        found.extend(self.taints(scene));
+        found.extend(self.costs(scene));
+        found
+    }
+
+    /// Whoever is chosen now was chosen within the budget of its pool and reason (DIS-53 … DIS-59).
+    fn budgets(&mut self, scene: Scene<'_>) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let going: Vec<(&str, &Value, String)> = scene
+            .claims
+            .iter()
+            .filter(|claim| condition(claim, "InstanceTerminating").is_none_or(|c| c["status"] != "True"))
+            .filter_map(|claim| {
+                let reason = condition(claim, "DisruptionReason").filter(|c| c["status"] == "True")?;
+                Some((name(claim), &claim["metadata"]["labels"]["karpenter.sh/nodepool"], text(&reason["reason"])))
+            })
+            .collect();
+        for pool in scene.pools {
+            let labels = |node: &Value, key: &str| text(&node["metadata"]["labels"][key]);
+            let of_pool = |node: &&Arc<Value>| {
+                labels(node, "karpenter.sh/nodepool") == name(pool)
+                    && labels(node, "karpenter.sh/initialized") == "true"
+            };
+            let count = i64::try_from(scene.nodes.iter().filter(of_pool).count()).unwrap_or(i64::MAX);
+            let before = self.totals.insert(name(pool).to_owned(), count).unwrap_or(0);
+            let of_pool: Vec<_> = going.iter().filter(|(_, of, _)| *of == name(pool)).collect();
+            let new = of_pool.iter().filter(|(claim, ..)| !self.going.contains(*claim));
+            let allowed = new.map(|(.., reason)| allowed(pool, reason, count.max(before))).min();
+            let number = i64::try_from(of_pool.len()).unwrap_or(i64::MAX);
+            if let Some(allowed) = allowed.filter(|allowed| number > *allowed) {
+                found.push(Violation::TooManyGo { pool: name(pool).to_owned(), going: number, allowed });
+            }
+        }
+        self.going = going.into_iter().map(|(claim, ..)| claim.to_owned()).collect();
+        found
+    }
+
+    /// A node that was chosen goes, or is released.
+    fn taints(&mut self, scene: Scene<'_>) -> Vec<Violation> {
+        let tainted = |node: &&Arc<Value>| {
+            let taints = node["spec"]["taints"].as_array();
+            node["metadata"]["deletionTimestamp"].is_null()
+                && taints.into_iter().flatten().any(|taint| taint["key"] == "karpenter.sh/disrupted")
+        };
+        let names: BTreeSet<&str> = scene.nodes.iter().filter(tainted).map(|node| name(node)).collect();
+        self.tainted_since.retain(|node, _| names.contains(node.as_str()));
+        let mut found = Vec::new();
+        for node in names {
+            let since = *self.tainted_since.entry(node.to_owned()).or_insert(scene.now);
+            if scene.now.duration_since(since) > RELEASED_AFTER {
+                found.push(Violation::NeitherGoesNorStays { node: node.to_owned() });
+            }
+        }
+        found
+    }
+
+    /// What comes for the sake of money costs less than what goes for it.
+    fn costs(&mut self, scene: Scene<'_>) -> Vec<Violation> {
+        let costs = |claim: &Value| scene.worth.get(claim["status"]["providerID"].as_str()?).copied();
+        for claim in scene.claims {
+            let annotations = &claim["metadata"]["annotations"];
+            let Some(price) = costs(claim) else { continue };
+            let command = annotations[COMMAND].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+            if let Some(command) = command {
+                let known = self.commands.entry(text(&command["id"])).or_default();
+                known.saves = SAVING.contains(&command["method"].as_str().unwrap_or_default());
+                known.nodes = usize::try_from(command["nodes"].as_u64().unwrap_or(0)).unwrap_or(0);
+                known.takes.entry(name(claim).to_owned()).or_insert(price);
+            }
+            if let Some(known) = annotations[REPLACES].as_str().and_then(|id| self.commands.get_mut(id)) {
+                known.gives.entry(name(claim).to_owned()).or_insert(price);
+            }
+        }
+        let mut found = Vec::new();
+        self.commands.retain(|id, command| {
+            let (takes, gives): (f64, f64) = (command.takes.values().sum(), command.gives.values().sum());
+            let complete = command.takes.len() == command.nodes;
+            // The same price again would be a move for nothing.
+            let dear = command.saves && complete && !command.gives.is_empty() && gives >= takes * (1.0 + scene.swing);
+            if dear {
+                found.push(Violation::NothingSaved {
+                    command: id.clone(),
+                    takes: format!("{takes:.5}"),
+                    gives: format!("{gives:.5}"),
+                });
+            }
+            !dear
+        });
+        found
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// How many nodes of the pool may be on their way out for this reason. Budgets with a schedule are left out: no world that
+/// is looked at has one.
+fn allowed(pool: &Value, reason: &str, nodes: i64) -> i64 {
+    let budgets = pool["spec"]["disruption"]["budgets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let applies = |budget: &&Value| {
+        let reasons = budget["reasons"].as_array().filter(|reasons| !reasons.is_empty());
+        let concerns = |reasons: &Vec<Value>| {
+            reasons.iter().any(|of| of.as_str().is_some_and(|of| of.eq_ignore_ascii_case(reason)))
+        };
+        budget["schedule"].is_null() && reasons.is_none_or(concerns)
+    };
+    let number = |budget: &Value| {
+        let nodes_of = text(&budget["nodes"]);
+        match nodes_of.strip_suffix('%') {
+            Some(percent) => (percent.parse::<i64>().unwrap_or(0) * nodes + 99) / 100,
+            None => nodes_of.parse().unwrap_or(0),
+        }
+    };
+    budgets.iter().filter(applies).map(number).min().unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
