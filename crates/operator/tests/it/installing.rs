@@ -6,6 +6,7 @@ use std::process::Command;
 use karpenter_testkit::ControlPlane;
 
 use crate::chart::helms;
+use crate::live::installed::wait;
 
 const DEFINITIONS: [&str; 6] = [
     "capacitybuffers.autoscaling.x-k8s.io",
@@ -99,7 +100,9 @@ async fn charts_are_installed_upgraded_and_removed() {
         assert_eq!(replicas().await, "3");
         site.helm(&["uninstall", "karpenter"]).await;
         site.helm(&["uninstall", "karpenter-crd"]).await;
-        assert_eq!((site.ours(ALL).await, site.definitions().await), (Vec::<String>::new(), Vec::new()));
+        // Definitions go when whoever stores their objects has let go of them.
+        wait("the definitions are gone", async || site.definitions().await.is_empty().then_some(())).await;
+        assert_eq!(site.ours(ALL).await, Vec::<String>::new());
     }
     for helm in &helms() {
         let site = Site { cluster: &cluster, helm };
