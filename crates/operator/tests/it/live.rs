@@ -10,6 +10,7 @@ mod by_hand;
 mod capacity;
 mod constraints;
 mod crash;
+mod disruption;
 mod drain;
 mod lease;
 mod odd;

@@ -25,6 +25,9 @@ const EVERYTHING: &[&str] = &[
     "settings.featureGates.staticCapacity=true",
     "settings.featureGates.nodeOverlay=true",
     "settings.featureGates.capacityBuffer=true",
+    "settings.featureGates.spotToSpotConsolidation=true",
+    // What is expected on a node keeps it for twice as long.
+    "settings.batchMaxDuration=5s",
 ];
 
 pub(crate) async fn wait<T>(what: &str, question: impl AsyncFn() -> Option<T>) -> T {
@@ -97,13 +100,22 @@ impl Installed {
 
 /// One cluster with one controller for all tests that only use it.
 pub(crate) async fn shared() -> &'static Installed {
+    &both().await.0
+}
+
+/// The controller on it.
+pub(crate) async fn shared_replica() -> &'static Replica {
+    &both().await.1
+}
+
+async fn both() -> &'static (Installed, Replica) {
     static SHARED: OnceCell<(Installed, Replica)> = OnceCell::const_new();
     let start = || async {
         let installed = Installed::new(EVERYTHING).await;
         let replica = installed.start("karpenter-shared");
         (installed, replica)
     };
-    &SHARED.get_or_init(start).await.0
+    SHARED.get_or_init(start).await
 }
 
 /// A process of the controller; killed hard on drop.
