@@ -251,7 +251,7 @@ impl<'a> Simulator<'a> {
                 world.pending.insert(pod.id.clone(), self.planned.get(&pod.id).unwrap_or(pod).clone());
             }
         }
-let options = self.options_for(question);
+        let options = self.options_for(question);
         if let Some((reservation, freed)) = question.giving_back.filter(|_| options.reserved == Reserved::Strict) {
             world.reservation_credits.insert(reservation.to_owned(), freed);
         }

@@ -152,7 +152,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
         CloudProvider::Kwok => kwok_provider(client.clone(), settings)?,
         CloudProvider::Aws => bail!("this build has no AWS provider yet; set CLOUD_PROVIDER=kwok"),
     };
-    start::check_repair(settings, &provider.repair_policies())?;
+    check_repair(settings, &provider.repair_policies())?;
     if settings.legacy_node_repair {
         // V15-51: said at the start, not when a node is sick.
         LegacyPolicies::compile(&provider.repair_policies())
