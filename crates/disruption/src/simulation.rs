@@ -80,6 +80,8 @@ pub struct Simulator<'a> {
     /// Nodes that are not initialized, with their claims.
     starting: BTreeMap<&'a str, &'a str>,
     budgets: PdbIndex<'a>,
+    /// Some node is about to restart, and receives nobody whoever asks (Z29).
+    some_reboot: bool,
     now: Timestamp,
 }
 
@@ -110,7 +112,7 @@ impl<'a> Simulator<'a> {
         rules: &LabelRules,
         options: Options,
     ) -> Self {
-        let unsettled = snapshot.nodes.iter().filter(|node| is_unsettled(node, facts));
+        let unsettled = snapshot.nodes.iter().filter(|node| is_rebooting(node) || is_unsettled(node, facts));
         let starting = snapshot.nodes.iter().filter(|node| !node.is_initialized());
         let claim = |node: &'a ExistingNode| node.claim.as_ref().map_or("", |claim| claim.name.as_str());
         Self {
@@ -123,6 +125,7 @@ impl<'a> Simulator<'a> {
             unsettled: unsettled.map(|node| node.name().to_owned()).collect(),
             starting: starting.map(|node| (node.name(), claim(node))).collect(),
             budgets: PdbIndex::new(facts.budgets),
+            some_reboot: snapshot.nodes.iter().any(is_rebooting),
             now: facts.now,
         }
     }
@@ -144,7 +147,8 @@ impl<'a> Simulator<'a> {
 
     /// Asked of the compiled snapshot; `None` where that does not say.
     fn without_compiled(&mut self, candidates: &[&Candidate<'_>], question: Question<'_>) -> Option<Simulated> {
-        if question.everybody || question.giving_back.is_some() {
+        let only_reboots_matter = self.some_reboot && !question.leave_unsettled_alone;
+        if question.everybody || question.giving_back.is_some() || only_reboots_matter {
             return None;
         }
         let options = self.options_for(question);
@@ -293,6 +297,10 @@ impl<'a> Simulator<'a> {
         }
         all.into_iter().collect()
     }
+}
+
+fn is_rebooting(node: &ExistingNode) -> bool {
+    node.claim.as_ref().is_some_and(|claim| claim.rebooting)
 }
 
 /// Pods came or went within the window of the node's pool (DIS-70, SCH-98).
