@@ -183,6 +183,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             disruption: Gates {
                 spot_to_spot: settings.feature_gates.spot_to_spot_consolidation,
                 terminate_first_drift: settings.feature_gates.terminate_first_drift,
+                ..Gates::default()
             },
             ..Features::default()
         },

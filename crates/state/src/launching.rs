@@ -59,6 +59,8 @@ impl StandIn {
             capacity: Resources::new(),
             allocatable: Resources::new(),
             ready: false,
+            conditions: Vec::new(),
+            boot_id: String::new(),
         };
         let stand_in = ClaimView {
             labels: known,
