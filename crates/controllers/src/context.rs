@@ -17,7 +17,7 @@ use karpenter_model::node::NodeView;
 use karpenter_model::volumes::UnsupportedVolumes;
 use karpenter_platform::{Clock, CloudProvider, LegacyPolicies, Measured, RepairPolicies};
 use karpenter_solver::Options as PlanningOptions;
-use karpenter_state::{Change, ClusterState, DefaultConstraints};
+use karpenter_state::{Change, ClusterState, DefaultConstraints, DeviceRequests};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 
@@ -253,6 +253,11 @@ impl Context {
     /// How many pods would have to move if the claim went.
     pub(crate) fn reschedulable_pods(&self, claim: &ClaimView) -> usize {
         self.state().pods_of_claim(claim).iter().filter(|pod| pod.is_reschedulable()).count()
+    }
+
+    /// What becomes of pods that ask for devices (SCH-27).
+    pub(crate) fn device_requests(&self) -> DeviceRequests {
+        if self.features.dynamic_resources { DeviceRequests::Considered } else { DeviceRequests::Ignored }
     }
 
     /// Until when whoever is nominated now is expected to receive pods (SCH-24).

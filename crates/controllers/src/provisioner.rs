@@ -12,7 +12,7 @@ use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::PoolView;
 use karpenter_model::snapshot::{PoolOffer, Snapshot};
 use karpenter_solver::{Plan, RefusedBy, Solver, Unplaced};
-use karpenter_state::{DeviceRequests, Intake, Refusals, Standing, World, intake};
+use karpenter_state::{Intake, Refusals, Standing, World, intake};
 use tracing::Instrument as _;
 
 use self::hints::Hints;
@@ -136,7 +136,7 @@ impl Passes {
         waiting.retain(|id, _| !state.is_in_hand(id));
         let moving: Vec<_> = moving.into_iter().filter(|(id, _)| !state.is_in_hand(id)).collect();
         drop(state);
-        let devices = if ctx.features.dynamic_resources { DeviceRequests::Considered } else { DeviceRequests::Ignored };
+        let devices = ctx.device_requests();
         let (mut ignored, mut hopeless) = (0, 0);
         let mut like_refused = Vec::new();
         waiting.retain(|_, pod| {

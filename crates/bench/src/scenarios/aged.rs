@@ -27,8 +27,6 @@ const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 const TYPES: [&str; 4] = ["m7i.2xlarge", "m7i.4xlarge", "r7i.2xlarge", "c7i.4xlarge"];
 const MILLICORES: [i64; 6] = [100, 150, 250, 250, 500, 1000];
 const POOL: &str = "default";
-/// Pods of one deployment.
-const REPLICAS: usize = 100;
 
 /// All that a look needs, with its owner.
 #[derive(Debug, Clone)]

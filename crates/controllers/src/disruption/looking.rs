@@ -230,9 +230,7 @@ fn static_pool(state: &ClusterState, pool: &PoolView) -> StaticPool {
 fn pending(ctx: &Context, state: &ClusterState, now: Timestamp) -> BTreeMap<PodId, Arc<PodView>> {
     let rules = ctx.provider.label_rules();
     let mut pending = state.pending_pods();
-    pending.retain(|_, pod| {
-        (ctx.features.dynamic_resources || pod.resource_claims.is_empty()) && intake(pod, rules) == Intake::Plan
-    });
+    pending.retain(|_, pod| intake(pod, rules, ctx.device_requests()) == Intake::Plan);
     pending.extend(state.moving_pods(now));
     let awaited = |name: &str| {
         state.claim(name).is_some_and(|claim| claim.provider_id.is_none() && claim.deleting_since.is_none())
