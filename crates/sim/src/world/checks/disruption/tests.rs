@@ -86,8 +86,8 @@ fn money_is_saved() {
             claims.extend(with.then(|| claim("new", None, &json!({REPLACES: "x"}))));
             claims
         };
-        let mut eye = Eye::default();
-        eye.worth = [("a".to_owned(), 0.5), ("b".to_owned(), 0.5), ("new".to_owned(), price)].into();
+        let worth = [("a".to_owned(), 0.5), ("b".to_owned(), 0.5), ("new".to_owned(), price)].into();
+        let mut eye = Eye { worth, ..Eye::default() };
         assert!(eye.sees(&[], &claims(false), &json!([]), 0).is_empty(), "{method}");
         let found = eye.sees(&[], &claims(true), &json!([]), 1);
         assert_eq!(!found.is_empty(), broken, "{method} {price}: {found:?}");
