@@ -65,7 +65,7 @@ pub enum Issue {
     UnknownValuesIgnored { key: String, values: Vec<String> },
     #[error("resource {0:?} cannot be overlaid")]
     RestrictedResource(String),
-    #[error("an empty list of reasons matches none, so this budget never limits; leave it out to match all")]
+    #[error("an empty list of reasons is read as all of them, other readers may take it for none; leave it out to mean all")]
     NoReasons,
 }
 

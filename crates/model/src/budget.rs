@@ -181,7 +181,8 @@ mod tests {
             ("smallest wins", vec![budget("50%", None, None), budget("3", None, None)], Empty, 10, 3),
             ("other reason", vec![budget("0", Some(&[Drifted]), None)], Empty, 10, UNLIMITED),
             ("own reason", vec![budget("0", Some(&[Drifted, Empty]), None)], Empty, 10, 0),
-            ("X20, empty reasons match all", vec![budget("0", Some(&[]), None)], Underutilized, 10, 0),
+            // X20
+            ("empty reasons match all", vec![budget("0", Some(&[]), None)], Underutilized, 10, 0),
             ("inactive", vec![budget("0", None, Some(("@daily", "1h")))], Empty, 10, UNLIMITED),
             ("active", vec![budget("0", None, Some(("@daily", "13h")))], Empty, 10, 0),
         ] {

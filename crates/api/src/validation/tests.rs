@@ -191,7 +191,7 @@ fn oddities_are_warnings() {
         warnings,
         [
             "spec.template.spec.requirements[0].values: values [\"cheap\"] of karpenter.sh/capacity-type are not known and ignored",
-            "spec.disruption.budgets[1].reasons: an empty list of reasons matches none, so this budget never limits; leave it out to match all",
+            "spec.disruption.budgets[1].reasons: an empty list of reasons is read as all of them, other readers may take it for none; leave it out to mean all",
         ]
     );
 }

@@ -122,7 +122,7 @@ fn warnings_do_not_change_the_exit_code_unless_strict() {
     assert_eq!((run.code, run.err.as_str()), (0, "checked 2 objects: 0 errors, 4 warnings\n"));
     insta::assert_snapshot!(run.out, @r#"
     warning: a.yaml:5 NodePool/default metadata.namespace: NodePool objects have no namespace; this one is ignored
-    warning: a.yaml:9 NodePool/default spec.disruption.budgets[0].reasons: an empty list of reasons matches none, so this budget never limits; leave it out to match all
+    warning: a.yaml:9 NodePool/default spec.disruption.budgets[0].reasons: an empty list of reasons is read as all of them, other readers may take it for none; leave it out to mean all
     warning: a.yaml:15 NodePool/default spec.template.spec.taints[1]: taint a:NoSchedule is given twice among taints and startupTaints
     warning: b.yaml:2 Provisioner/p kind: this kind is legacy and nothing acts on it; `karpenter convert` turns it into current kinds
     "#);
