@@ -65,7 +65,9 @@ pub enum Issue {
     UnknownValuesIgnored { key: String, values: Vec<String> },
     #[error("resource {0:?} cannot be overlaid")]
     RestrictedResource(String),
-    #[error("an empty list of reasons is read as all of them, other readers may take it for none; leave it out to mean all")]
+    #[error(
+        "an empty list of reasons is read as all of them, other readers may take it for none; leave it out to mean all"
+    )]
     NoReasons,
 }
 
