@@ -12,7 +12,7 @@ use karpenter_solver::check;
 use proptest::prelude::*;
 
 use crate::candidates::Class;
-use crate::fixpoint::{World, consolidated};
+use crate::fixpoint::consolidated;
 use crate::methods::{Consolidation, Decided, Method, Seen, drifted, empty};
 use crate::simulation::Question;
 use crate::testing::{Cluster, instance_type, running};
@@ -148,15 +148,7 @@ proptest! {
     fn consolidation_never_costs_more(nodes in nodes(), budget in budgets(), policy in policies(), guarded: bool) {
         let cluster = cluster(&nodes, &budget, policy, guarded);
         let look = cluster.look();
-        let world = World {
-            snapshot: cluster.snapshot.clone(),
-            pools: cluster.pools.clone(),
-            budgets: cluster.pdbs.clone(),
-            buffer_pods: BTreeMap::new(),
-            now: cluster.now,
-            gates: cluster.gates,
-            options: cluster.options,
-        };
+        let world = cluster.world();
         let pods = |snapshot: &Snapshot| -> BTreeSet<PodId> {
             snapshot.nodes.iter().flat_map(|node| &node.pods).map(|pod| pod.id.clone()).collect()
         };

@@ -19,6 +19,7 @@ use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_solver::{Options, Reserved};
 
 use crate::candidates::{Facts, PoolFacts};
+use crate::fixpoint::World;
 use crate::look::{Gates, Look};
 use crate::methods::{Consolidation, Decided, Method, Seen};
 use crate::simulation::Simulator;
@@ -248,6 +249,18 @@ impl Cluster {
     pub(crate) fn pdb(mut self, pdb: PdbView) -> Self {
         self.pdbs.push(Arc::new(pdb));
         self
+    }
+
+    pub(crate) fn world(&self) -> World {
+        World {
+            snapshot: self.snapshot.clone(),
+            pools: self.pools.clone(),
+            budgets: self.pdbs.clone(),
+            buffer_pods: BTreeMap::new(),
+            now: self.now,
+            gates: self.gates,
+            options: self.options,
+        }
     }
 
     pub(crate) fn look(&self) -> Look<'_> {

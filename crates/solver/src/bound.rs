@@ -133,7 +133,8 @@ fn certified(reading: &Reading<'_>, counts: &[u32], values: &[f64], kind: BoundK
         (counts[item] > 0 && *value > 0.0).then(|| Worth { per_hour: *value, pods: pods.collect() })
     };
     let worths = values.iter().enumerate().filter_map(worth).collect();
-    Bound { per_hour: ((total - given) * SAFE).max(0.0), kind, prices: DualPrices::default(), worths }
+    // A sum of nothing is -0.0, which would be shown.
+    Bound { per_hour: ((total - given) * SAFE).max(0.0) + 0.0, kind, prices: DualPrices::default(), worths }
 }
 
 /// How much more than their price limited bins could hold, at most.

@@ -81,3 +81,12 @@ fn usage() {
     let report: Value = serde_json::from_str(&karpenter(&example(), &night, b"").out).unwrap();
     assert_ne!(held(&report, "node-f"), "Budget", "open at night");
 }
+
+/// Where nothing runs there is nothing to save, and it is said without a minus sign.
+#[test]
+fn nothing_costs_nothing() {
+    let folder = folder(&[("nodepools.yaml", &text("nodepools.yaml"))]);
+    let run = karpenter(folder.path(), &["plan", "-f", ".", "--consolidate"], b"");
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    assert!(run.out.contains("costs less than $0.0000 per hour"), "{}", run.out);
+}

@@ -1,20 +1,8 @@
 use super::*;
 use crate::testing::{Cluster, instance_type, running};
 
-fn world(cluster: &Cluster) -> World {
-    World {
-        snapshot: cluster.snapshot.clone(),
-        pools: cluster.pools.clone(),
-        budgets: cluster.pdbs.clone(),
-        buffer_pods: BTreeMap::new(),
-        now: cluster.now,
-        gates: cluster.gates,
-        options: cluster.options,
-    }
-}
-
 fn found(cluster: &Cluster) -> Consolidated {
-    consolidated(world(cluster), &LabelRules::core())
+    consolidated(cluster.world(), &LabelRules::core())
 }
 
 /// Empty nodes first, then several at once, then what is left; pods are where they were moved to, and the end is cheaper by
