@@ -40,6 +40,8 @@ struct Inner<K> {
     indexes: Vec<(Index<K>, Entries)>,
     /// Uids of objects that we removed and whose end the watch has not told yet.
     dead: BTreeSet<String>,
+    /// How far the watch has come: an object of an earlier version that is not here has come to its end.
+    heard: u64,
     synced: bool,
 }
 
@@ -80,7 +82,7 @@ where
 {
     pub(crate) fn new(indexes: Vec<Index<K>>) -> Self {
         let indexes = indexes.into_iter().map(|index| (index, BTreeMap::new())).collect();
-        let inner = Inner { objects: BTreeMap::new(), indexes, dead: BTreeSet::new(), synced: false };
+        let inner = Inner { objects: BTreeMap::new(), indexes, dead: BTreeSet::new(), heard: 0, synced: false };
         Self { inner: Mutex::new(inner), listeners: RwLock::default() }
     }
 
@@ -125,8 +127,25 @@ where
         }
     }
 
-    /// Takes note of an object unless a newer version is known or it is known to be gone.
+    /// Takes note of what a write answered. The watch may have been faster, with this version or with the object's end.
     pub(crate) fn note(&self, object: K) -> Arc<K> {
+        let ended = {
+            let inner = self.lock();
+            version(&object) <= inner.heard && !inner.objects.contains_key(&key_of(&object))
+        };
+        if ended { Arc::new(object) } else { self.keep(object) }
+    }
+
+    /// Takes note of what the watch tells.
+    fn hear(&self, object: K) {
+        let version = version(&object);
+        self.keep(object);
+        let mut inner = self.lock();
+        inner.heard = inner.heard.max(version);
+    }
+
+    /// Keeps an object unless a newer version is known or it is known to be gone.
+    fn keep(&self, object: K) -> Arc<K> {
         let object = Arc::new(object);
         let key = key_of(object.as_ref());
         let old = {
@@ -164,6 +183,7 @@ where
         let old = {
             let mut inner = self.lock();
             inner.dead.remove(&object.uid().unwrap_or_default());
+            inner.heard = inner.heard.max(version(object));
             let same = inner.objects.get(&key).is_some_and(|known| known.uid() == object.uid());
             if same { inner.put(&key, None) } else { None }
         };
@@ -182,7 +202,7 @@ where
                 }
                 Ok(Event::InitApply(object)) => {
                     listed.insert(key_of(&object));
-                    self.note(object);
+                    self.keep(object);
                 }
                 Ok(Event::InitDone) => {
                     self.lock().synced = true;
@@ -192,7 +212,7 @@ where
                         self.tell([old.as_ref(), None]);
                     }
                 }
-                Ok(Event::Apply(object)) => drop(self.note(object)),
+                Ok(Event::Apply(object)) => self.hear(object),
                 Ok(Event::Delete(object)) => self.removed(&object),
                 Err(error) => tracing::debug!(kind = %K::kind(&()), %error, "watch failed"),
             }
@@ -247,6 +267,17 @@ mod tests {
         assert_eq!((on("n1"), on("n2"), on("n3")), (vec!["b".to_owned()], vec!["a".to_owned()], vec![]));
         assert_eq!(store.in_namespace("default").len(), 2);
         assert!(store.in_namespace("defaul").is_empty());
+    }
+
+    #[test]
+    fn late_answers_do_not_bring_back_what_has_ended() {
+        let store = Store::new(vec![]);
+        store.hear(pod("a", 5, "n1"));
+        store.removed(&pod("a", 7, "n1"));
+        store.note(pod("a", 6, "n1"));
+        assert!(store.get("default/a").is_none(), "the watch told of its end before the write was answered");
+        store.note(pod("b", 8, "n1"));
+        assert!(store.get("default/b").is_some(), "the watch has not come to it yet");
     }
 
     #[test]
