@@ -9,7 +9,7 @@ import time
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from . import accounts, authoriser, control, fleets, instances, services, signed_request
+from . import accounts, authoriser, control, fleets, instances, services, signed_request, templates
 
 # The same for everyone and slow to make.
 _STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
@@ -120,7 +120,7 @@ def main():
     parser = argparse.ArgumentParser(description="AWS APIs for tests: moto with what it lacks.")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     port = parser.parse_args().port
-    for part in (instances, fleets, services):
+    for part in (instances, fleets, services, templates):
         part.install()
     inner = DomainDispatcherApplication(create_backend_app)
     server = make_server("127.0.0.1", port, Application(inner), threaded=True, request_handler=QuietHandler)
