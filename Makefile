@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator clean cargo
+.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator ways clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ demo: cargo ## pods get nodes before your eyes, in a cluster of one process (ARG
 	@'$(CARGO_TARGET_DIR)/release/karpenter' demo $(ARGS)
 
 # Fast to slow. All tests run, also after a failure, and print their results as cargo does.
-test: lint control-plane helm aws-emulator ## format, clippy, tidy, then unit, doc and control plane tests
+test: lint control-plane helm aws-emulator ways ## format, clippy, tidy, then unit, doc and control plane tests
 	$(CARGO) test --workspace --no-fail-fast
 
 # A failure prints its seed and its smallest case; both belong in a test.
@@ -73,6 +73,9 @@ helm: ## Helm 3 and 4, which charts are tested with (fetched once, then a no-op)
 
 aws-emulator: ## the AWS APIs that tests run against, and its own tests (installed once)
 	@tools/aws-emulator.sh test
+
+ways: ## CloudFormation, Terraform, CDK and the rest that guides install with: deployed on the emulator, or synthesised
+	@tools/ways.sh test
 
 control-plane: ## etcd, kube-apiserver and the rest that tests run on (built once, then a no-op)
 	@tools/control-plane.sh

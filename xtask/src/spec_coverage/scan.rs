@@ -16,10 +16,15 @@ static ID: LazyLock<Regex> = LazyLock::new(|| {
 /// Ids of the registers of defects are short enough to be names of variables, so they count in comments only.
 static SHORT_ID: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b[QXYZ]\d+\b").expect("a constant pattern"));
 
-/// The ids named below `root/crates`, with the files that name them.
+/// Where tests are.
+const FOLDERS: [&str; 5] = ["crates", "deploy", "modules", "examples", "cdk"];
+
+/// The ids named by tests below `root`, with the files that name them.
 pub(super) fn named_ids(root: &Path) -> Result<Named> {
     let mut files = BTreeSet::new();
-    collect(&root.join("crates"), &mut files)?;
+    for folder in FOLDERS.map(|folder| root.join(folder)).iter().filter(|folder| folder.exists()) {
+        collect(folder, &mut files)?;
+    }
     let mut named: Named = BTreeMap::new();
     let mut whole: BTreeSet<PathBuf> = files.iter().filter(|f| is_test_file(f)).cloned().collect();
     let mut texts = BTreeMap::new();
@@ -53,7 +58,7 @@ fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
 
 fn has_text(file: &Path) -> bool {
     let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    ["rs", "yaml", "yml", "json", "txt", "toml", "md"].contains(&extension)
+    ["rs", "py", "ts", "hcl", "yaml", "yml", "json", "txt", "toml", "md"].contains(&extension)
 }
 
 fn is_test_file(file: &Path) -> bool {

@@ -1,0 +1,2 @@
+export { KarpenterAddOn } from "./addon";
+export { KarpenterAddOnProps, Requirement, Taint } from "./props";
