@@ -1,5 +1,5 @@
 # A cluster that exists gets the autoscaler: a small group of nodes for the controller itself, what it needs in the account, and
-# the charts with two pools. Variables and values are those that docs/terraform.md goes through.
+# the charts with two pools. Variables and values are those that docs/guides/terraform.md goes through.
 
 terraform {
   required_version = ">= 1.7"
