@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator ways clean cargo
+.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator ways release clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ ways: ## CloudFormation, Terraform, CDK and the rest that guides install with: d
 
 control-plane: ## etcd, kube-apiserver and the rest that tests run on (built once, then a no-op)
 	@tools/control-plane.sh
+
+release: ## programs, image, charts, CRDs, policies, bill of materials and checksums in one folder (OUT=folder)
+	@tools/release.sh $(OUT)
 
 clean: cargo ## remove what cargo built (the control plane stays in the cache)
 	cargo clean
