@@ -1,4 +1,5 @@
-// The add-on in a blueprint, synthesised without network or credentials, and what its template holds (SEED-1-1 and on).
+// The add-on in a blueprint, synthesised without network or credentials, and what its template holds. That it compiles as one of
+// the library's add-ons is SEED-1-43.
 
 import * as blueprints from "@aws-quickstart/eks-blueprints";
 import { App } from "aws-cdk-lib";
@@ -70,7 +71,8 @@ function release(template: Template, name: string): any {
 let documented: Promise<Template> | undefined;
 const documentedStack = () => (documented ??= stack(withCni(DOCUMENTED)));
 
-test("SEED-1-5 to SEED-1-17: a class and a pool mean what the properties say", async () => {
+// SEED-1-5, SEED-1-6, SEED-1-7, SEED-1-8, SEED-1-9, SEED-1-10, SEED-1-11, SEED-1-12, SEED-1-13, SEED-1-14, SEED-1-16, SEED-1-17
+test("a class and a pool mean what the properties say", async () => {
   const objects = manifests(await documentedStack());
   const pool = objects.find((o) => o.kind === "NodePool");
   assert.equal(pool.spec.weight, 20);
@@ -92,7 +94,8 @@ test("SEED-1-5 to SEED-1-17: a class and a pool mean what the properties say", a
   assert.match(spec.instanceProfile, /KarpenterNodeInstanceProfile/);
 });
 
-test("SEED-1-18 to SEED-1-23: chart, namespace, account, profile and queue belong together", async () => {
+// SEED-1-18, SEED-1-20, SEED-1-21, SEED-1-22, SEED-1-23
+test("chart, namespace, account, profile and queue belong together", async () => {
   const template = await documentedStack();
   const properties = release(template, "karpenter");
   assert.equal(properties.Namespace, "karpenter");
@@ -133,7 +136,8 @@ test("policies are those of deploy/iam, filled in (AWS-240, AWS-243)", async () 
   assert.deepEqual(JSON.parse(trust), JSON.parse(readFileSync(join(ROOT, "deploy/iam/trust-node.json"), "utf8").replace("${url_suffix}", "amazonaws.com")));
 });
 
-test("SEED-1-24 to SEED-1-26: without both tags there is no pool, without requirements the choice is free", async () => {
+// SEED-1-24, SEED-1-25
+test("without both tags there is no pool, without requirements the choice is free", async () => {
   const [bare, free] = await Promise.all([
     stack(withCni({ subnetTags: { a: "b" } })),
     stack(withCni({ subnetTags: { a: "b" }, securityGroupTags: { a: "b" }, ttlSecondsAfterEmpty: 30 }), KubernetesVersion.V1_33),
@@ -149,12 +153,14 @@ test("SEED-1-24 to SEED-1-26: without both tags there is no pool, without requir
   assert.deepEqual(manifests(free).find((o) => o.kind === "EC2NodeClass").spec.amiSelectorTerms, [{ alias: "al2023@latest" }]);
 });
 
-test("SEED-1-2: the VPC CNI comes first", async () => {
+// SEED-1-2
+test("the VPC CNI comes first", async () => {
   const message = { message: "Assertion failed: Missing a dependency for VpcCniAddOn" };
   await assert.rejects(stack([new KarpenterAddOn({ chartsPath: CHARTS })]), message);
 });
 
-test("SEED-1-3: no cluster autoscaler beside it, before or after", async () => {
+// SEED-1-3
+test("no cluster autoscaler beside it, before or after", async () => {
   const message = { message: "Deploying my-stack-name failed due to conflicting add-on: ClusterAutoscalerAddOn." };
   const autoscaler = () => new blueprints.addons.ClusterAutoScalerAddOn();
   const [cni, karpenter] = withCni({});
@@ -183,7 +189,8 @@ test("what cannot be meant is refused at once", () => {
   }
 });
 
-test("SEED-1-36, SEED-1-38 and SEED-1-42: the older form, charts from a registry, versions in either spelling", async () => {
+// SEED-1-36, SEED-1-38, SEED-1-42
+test("the older form, charts from a registry, versions in either spelling", async () => {
   const template = await stack([vpcCni(), new KarpenterAddOn({
     provisionerSpecs: { "topology.kubernetes.io/zone": ["us-east-1c"], "kubernetes.io/arch": ["arm64", "amd64"] },
     subnetTags: { a: "b" }, securityGroupTags: { a: "b" }, repository: "oci://registry.example.com/charts/karpenter", version: "v1.15.0",

@@ -173,7 +173,7 @@ class Applied(TerraformTest):
         self.assertEqual({t["Value"] for t in tags}, {"shop"})
 
     def check_charts(self, subnets, group):
-        """SEED-3-26 to SEED-3-30, SEED-3-34 and SEED-3-41: what the chart makes of the module's values."""
+        """SEED-3-26, SEED-3-27, SEED-3-28, SEED-3-30 and SEED-3-41: what the chart makes of the module's values."""
         objects = {(o["kind"], o["metadata"]["name"]): o for o in self.rendered("karpenter")}
         account = objects["ServiceAccount", "karpenter-sa"]
         self.assertTrue(account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":role/KarpenterControllerRole-shop"))

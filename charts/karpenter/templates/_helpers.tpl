@@ -45,7 +45,9 @@ annotations:
 {{- if .Values.serviceAccount.create }}
 {{- default (include "karpenter.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- default "default" .Values.serviceAccount.name }}
+{{- /* Where values of older charts are used, the account is one that was made beforehand under the name of those charts. */}}
+{{- $old := or .Values.clusterName .Values.controller.clusterName (default (dict) .Values.settings.aws).clusterName }}
+{{- default (ternary "karpenter" "default" (not (empty $old))) .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 

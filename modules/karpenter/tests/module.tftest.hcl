@@ -11,7 +11,7 @@ variables {
   node_security_group_id = "sg-1"
 }
 
-# SEED-3-16, SEED-3-17, SEED-3-26 to SEED-3-30: the inputs and values of the document.
+# SEED-3-16, SEED-3-17, SEED-3-26, SEED-3-27, SEED-3-28, SEED-3-30: the inputs and values of the document.
 run "the_documents_values" {
   command = plan
   assert {
