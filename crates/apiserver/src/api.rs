@@ -3,6 +3,7 @@
 mod acting;
 mod asked;
 mod documents;
+mod looking;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,6 +23,7 @@ use tower::Service;
 
 pub use self::acting::Acting;
 use self::documents::Documents;
+pub use self::looking::Written;
 use crate::clock::Clock;
 use crate::faults::{Asked, Fault, Faults, Rule};
 use crate::guard::Guard;
@@ -141,13 +143,6 @@ impl Api {
                 documents: Mutex::default(),
             }),
         }
-    }
-
-    /// All objects of a kind in the order of the API.
-    pub fn list(&self, kind: &ResourceType) -> Vec<Arc<Value>> {
-        let state = lock(&self.inner.state);
-        let table = state.store.table(&storage(kind));
-        table.into_iter().flat_map(super::store::Table::values).map(|entry| entry.requested(kind)).collect()
     }
 
     /// The kinds that are served now.

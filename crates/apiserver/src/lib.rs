@@ -27,7 +27,7 @@ pub mod table;
 mod typed;
 mod watch;
 
-pub use api::{Acting, Api, BoxError, Options};
+pub use api::{Acting, Api, BoxError, Options, Written};
 pub use clock::Clock;
 pub use faults::{Fault, Rule};
 pub use request::Verb;

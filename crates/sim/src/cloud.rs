@@ -228,6 +228,13 @@ impl Cloud {
         life::terminate(self, provider_id, Duration::ZERO);
     }
 
+    /// From the call to launch until the kubelet talks to the cluster, at most; longer when what is wanted may be sold out.
+    pub fn longest_start(&self) -> Duration {
+        let Settings { launch, registration, stock, sold_out, .. } = &self.settings;
+        let shortage = if *stock == Stock::Endless { Duration::ZERO } else { *sold_out };
+        launch.1 + registration.1 + shortage
+    }
+
     /// Machines that were told they will be taken back, and when.
     pub fn interruptions(&self) -> BTreeMap<String, Timestamp> {
         self.lock().interruptions()

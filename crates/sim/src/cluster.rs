@@ -8,6 +8,7 @@ mod store;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
@@ -129,7 +130,7 @@ impl Cluster {
 
     pub(crate) async fn synced(&self) {
         while !self.is_synced() {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
@@ -173,6 +174,17 @@ impl Cluster {
         queue: &Arc<Queue>,
         concerned: impl Fn(&Cluster, &K) -> Vec<String> + Send + Sync + 'static,
     ) {
+        self.wake_within(queue, move |cluster, object: &K| {
+            concerned(cluster, object).into_iter().map(|key| (key, Duration::ZERO)).collect()
+        });
+    }
+
+    /// Like [`Cluster::wake`], and says how long each key may wait: what is asked for again meanwhile is looked at once.
+    pub(crate) fn wake_within<K: Kind>(
+        &self,
+        queue: &Arc<Queue>,
+        concerned: impl Fn(&Cluster, &K) -> Vec<(String, Duration)> + Send + Sync + 'static,
+    ) {
         // Weak, or the stores would own themselves through their listeners.
         let (objects, client, clock, seed) =
             (Arc::downgrade(&self.objects), self.client.clone(), self.clock.clone(), self.seed);
@@ -180,8 +192,8 @@ impl Cluster {
         K::store(&self.objects).listen(move |object: &K| {
             let Some(objects) = objects.upgrade() else { return };
             let cluster = Self { client: client.clone(), clock: clock.clone(), seed, objects };
-            for key in concerned(&cluster, object) {
-                queue.add(key);
+            for (key, pause) in concerned(&cluster, object) {
+                queue.add_after(key, pause);
             }
         });
     }

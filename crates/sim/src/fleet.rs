@@ -82,6 +82,11 @@ impl Fleet {
         self.lock().values().cloned().collect()
     }
 
+    /// Whether there is such a machine.
+    pub fn any(&self, of: impl Fn(&Machine) -> bool) -> bool {
+        self.lock().values().any(of)
+    }
+
     pub fn add(&self, machine: Machine) {
         let id = machine.provider_id.clone();
         self.lock().insert(id.clone(), machine);

@@ -28,7 +28,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -60,9 +60,9 @@ use crate::workloads::{self, Patience};
 /// When worlds begin: late enough for every certificate and early enough to stay readable.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 
-/// More requests than these at one instant are a loop that never lets time pass. A thousand pods that come at once take
-/// about ten requests each.
-const REQUESTS_PER_INSTANT: usize = 50_000;
+/// More requests than these at one instant, for each pod that may come at it, are a loop that never lets time pass: a pod
+/// takes about ten.
+const REQUESTS_PER_POD: usize = 50;
 
 /// What each pod of a workload asks for.
 #[derive(Debug, Clone)]
@@ -96,6 +96,8 @@ pub struct Builder {
     journal: Arc<Journal>,
     replay: Option<String>,
     look_every: Duration,
+    /// More pods than these at one time are not expected.
+    crowd: usize,
 }
 
 impl Builder {
@@ -162,6 +164,12 @@ impl Builder {
         Self { look_every: pause, ..self }
     }
 
+    /// So many pods may come at one moment, and that is no loop.
+    #[must_use]
+    pub fn crowd(self, pods: usize) -> Self {
+        Self { crowd: pods, ..self }
+    }
+
     /// Nobody looks whether the cluster is as it should be.
     #[must_use]
     pub fn without_checks(self) -> Self {
@@ -182,7 +190,7 @@ impl Builder {
             clock: Arc::new(move || of_api.now()),
             seed: self.seed,
             managed_fields: false,
-            requests_per_instant: Some(REQUESTS_PER_INSTANT),
+            requests_per_instant: Some(REQUESTS_PER_POD * self.crowd),
             ..apiserver::Options::default()
         });
         let surroundings =
@@ -269,6 +277,7 @@ impl World {
             journal: Arc::default(),
             replay: None,
             look_every: Duration::from_secs(5),
+            crowd: 1000,
         }
     }
 
@@ -434,6 +443,28 @@ impl World {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).excuse(self.clock.now());
     }
 
+    /// How many commands to take nodes away on purpose were seen so far.
+    pub fn moves(&self) -> usize {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).moves()
+    }
+
+    /// From now on nobody but the autoscaler changes anything: no pod may be moved twice to save money.
+    pub fn steady(&self) {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).steady();
+    }
+
+    /// Things go wrong on purpose: nobody can say how long anything takes.
+    fn upset(&self) {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).upset(self.clock.now());
+    }
+
+    /// How long a node takes that is needed now, twice: others may take the room that was meant for somebody, and half a
+    /// minute until somebody has noticed.
+    fn replacement(&self) -> SignedDuration {
+        let node = self.cloud.longest_start() + self.plan.pace.ready.1;
+        SignedDuration::try_from(2 * node + Duration::from_secs(30)).unwrap_or(SignedDuration::MAX)
+    }
+
     /// What a test asked for itself was done, or the test ends.
     pub fn done<T>(&self, answer: Result<T, kube::Error>) {
         self.must(answer);
@@ -543,7 +574,9 @@ impl World {
     /// What is not as it must always be, now.
     pub fn violations(&self) -> Vec<Violation> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = watcher.look(&self.api, &self.fleet, &self.cloud, self.clock.now());
+        let (api, fleet, cloud) = (&self.api, &*self.fleet, &*self.cloud);
+        let sight = checks::Sight { api, fleet, cloud, replacement: self.replacement(), now: self.clock.now() };
+        let mut found = watcher.look(sight);
         let concerned = self.objects("", "v1", "Pod").len() + self.objects("karpenter.sh", "v1", "NodeClaim").len();
         found.extend(self.overseer.found(concerned));
         found

@@ -9,6 +9,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
 use super::*;
+use crate::resource::GroupKind;
 
 fn client(api: &Api) -> Client {
     Client::new(api.clone(), "default")
@@ -45,8 +46,19 @@ async fn objects_live_and_die() {
     let same = maps.replace("a", &PostParams::default(), &changed).await.unwrap();
     assert_eq!(same.resource_version(), changed.resource_version(), "nothing changed");
     assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let kind = GroupKind { group: String::new(), kind: "ConfigMap".to_owned() };
+    assert_eq!(api.object(&kind, "default", "a").unwrap()["data"]["k"], "v");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert!(maps.get_opt("a").await.unwrap().is_none());
+
+    // All of that from behind.
+    assert!(api.object(&kind, "default", "a").is_none() && api.objects("", "v1", "ConfigMap").is_empty());
+    let (written, now) = api.changes(&kind, 0).unwrap();
+    let told: Vec<(bool, bool)> = written.iter().map(|w| (w.old.is_some(), w.new.is_some())).collect();
+    assert_eq!((told, now), (vec![(false, true), (true, true), (true, false)], api.revision()));
+    assert!(api.changes(&kind, now).unwrap().0.is_empty());
+    api.compact();
+    assert!(api.changes(&kind, now - 1).is_none(), "forgotten");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::pods::{self, Rounding, controller_key, scaled};
+use super::replicaset::patience;
 use super::selection::selects;
 use crate::cluster::{Cluster, Outcome, Requeue, key_of};
 
@@ -21,9 +22,11 @@ const GRANT: SignedDuration = SignedDuration::from_secs(120);
 pub(super) async fn run(cluster: &Cluster) {
     let queue = super::queue();
     cluster.wake_self::<PodDisruptionBudget>(&queue);
-    cluster.wake::<Pod>(&queue, |cluster, pod| {
+    cluster.wake_within::<Pod>(&queue, |cluster, pod| {
         let all = cluster.in_namespace::<PodDisruptionBudget>(&pod.namespace().unwrap_or_default());
-        all.iter().filter(|budget| covers(budget, pod)).map(|budget| key_of(budget.as_ref())).collect()
+        let concerned = all.iter().filter(|budget| covers(budget, pod)).map(|budget| key_of(budget.as_ref()));
+        let pause = patience(cluster, pod);
+        concerned.map(|key| (key, pause)).collect()
     });
     // The size of the owners is part of the arithmetic.
     cluster.wake::<ReplicaSet>(&queue, |cluster, set| in_namespace(cluster, set.namespace()));

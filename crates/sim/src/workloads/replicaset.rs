@@ -14,12 +14,26 @@ use serde_json::json;
 use super::pods::{self, PodName, controller_key, pod_from};
 use crate::cluster::{Cluster, Outcome, Requeue};
 
+/// A set of so many pods is looked at in its own time.
+const CROWD: i32 = 500;
+
 pub(super) async fn run(cluster: &Cluster) {
     let queue = super::queue();
     cluster.wake_self::<ReplicaSet>(&queue);
-    cluster.wake::<Pod>(&queue, |_, pod| controller_key(pod, "ReplicaSet").into_iter().collect());
+    cluster.wake_within::<Pod>(&queue, |cluster, pod| {
+        let set = controller_key(pod, "ReplicaSet");
+        set.into_iter().map(|key| (key, patience(cluster, pod))).collect()
+    });
     cluster.synced().await;
     queue.work("replicaset", |key| async move { reconcile(cluster, &key).await }).await;
+}
+
+/// How long a pod's change may wait: in a crowd of thousands that come and go together each look at all of them takes a
+/// while, and one look does for many.
+pub(super) fn patience(cluster: &Cluster, pod: &Pod) -> Duration {
+    let set = controller_key(pod, "ReplicaSet").and_then(|key| cluster.get::<ReplicaSet>(&key));
+    let wanted = set.and_then(|set| set.spec.as_ref()?.replicas).unwrap_or(0);
+    if wanted >= CROWD { Duration::from_millis(500) } else { Duration::ZERO }
 }
 
 async fn reconcile(cluster: &Cluster, key: &str) -> Outcome {

@@ -5,17 +5,21 @@
 
 mod amounts;
 mod disruption;
+mod evictions;
+mod loads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use karpenter_apiserver as apiserver;
+use karpenter_apiserver::{self as apiserver, GroupKind, Written};
 use serde_json::Value;
 
-use self::amounts::{Amounts, allocatable, requests};
+use self::amounts::Amounts;
 use self::disruption::{Disruptions, Scene};
+use self::evictions::{Circumstances, Evictions};
+use self::loads::Loads;
 use crate::cloud::Cloud;
 use crate::fleet::{Fleet, Health};
 
@@ -86,6 +90,20 @@ pub enum Violation {
         takes: String,
         gives: String,
     },
+    /// A move for the sake of money that ends with what it began with.
+    SameAgain {
+        command: String,
+        claim: String,
+        instance_type: String,
+    },
+    /// A pod that came for one that was evicted waits for longer than a replacement takes.
+    LeftWaiting {
+        pod: String,
+    },
+    /// A pod was moved twice within an hour for the sake of money, in a cluster that nobody changed.
+    MovedAgain {
+        pod: String,
+    },
     /// Evictions have taken more pods than their budget allows.
     BudgetBroken {
         budget: String,
@@ -130,6 +148,13 @@ impl fmt::Display for Violation {
             Self::NothingSaved { command, takes, gives } => {
                 write!(f, "command {command} replaces nodes for ${takes} an hour by some for ${gives}")
             }
+            Self::SameAgain { command, claim, instance_type } => {
+                write!(f, "command {command} replaces a {instance_type} by {claim} of the same type and price")
+            }
+            Self::LeftWaiting { pod } => {
+                write!(f, "pod {pod} came for one that was evicted, and waits for longer than a replacement takes")
+            }
+            Self::MovedAgain { pod } => write!(f, "pod {pod} was moved twice within an hour to save money"),
             Self::BudgetBroken { budget, healthy, desired } => {
                 write!(f, "budget {budget} is broken: {healthy} pods are healthy, {desired} have to be")
             }
@@ -163,7 +188,24 @@ pub(super) struct Watcher {
     satisfied: BTreeMap<String, i64>,
     /// Until then pods may be missing for reasons that no budget covers.
     excused_until: Option<Timestamp>,
+    /// Until then things go wrong on purpose, and nobody can say how long anything takes.
+    upset_until: Option<Timestamp>,
     disruptions: Disruptions,
+    evictions: Evictions,
+    /// Up to which revision pods have been looked at, and what they ask of their nodes.
+    pods_seen: u64,
+    loads: Loads,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sight<'a> {
+    pub(super) api: &'a apiserver::Api,
+    pub(super) fleet: &'a Fleet,
+    pub(super) cloud: &'a Cloud,
+    /// As long as a replacement takes in calm weather.
+    pub(super) replacement: SignedDuration,
+    pub(super) now: Timestamp,
 }
 
 impl Watcher {
@@ -176,19 +218,26 @@ impl Watcher {
         self.excused_until = now.checked_add(INVOLUNTARY).ok();
     }
 
-    pub(super) fn look(
-        &mut self,
-        api: &apiserver::Api,
-        fleet: &Fleet,
-        cloud: &Cloud,
-        now: Timestamp,
-    ) -> Vec<Violation> {
-        let registry = api.registry();
-        let all = |group: &str, kind: &str| -> Vec<Arc<Value>> {
-            registry.by_kind(group, "v1", kind).map(|kind| api.list(kind)).unwrap_or_default()
-        };
-        let (nodes, pods) = (all("", "Node"), all("", "Pod"));
-        let mut found = overfull(&nodes, &pods);
+    /// Things go wrong on purpose.
+    pub(super) fn upset(&mut self, now: Timestamp) {
+        self.upset_until = now.checked_add(INVOLUNTARY).ok();
+    }
+
+    /// How many commands to take nodes away were seen.
+    pub(super) fn moves(&self) -> usize {
+        self.disruptions.commands()
+    }
+
+    /// From now on nobody but the autoscaler changes anything.
+    pub(super) fn steady(&mut self) {
+        self.evictions.steady();
+    }
+
+    pub(super) fn look(&mut self, Sight { api, fleet, cloud, replacement, now }: Sight<'_>) -> Vec<Violation> {
+        let all = |group: &str, kind: &str| api.objects(group, "v1", kind);
+        let nodes = all("", "Node");
+        let (written, pods) = self.catch_up(api);
+        let mut found = self.loads.overfull(&nodes);
         let claims = all("karpenter.sh", "NodeClaim");
         let running = cloud.running();
         found.extend(self.unclaimed(&claims, &running, now));
@@ -197,31 +246,46 @@ impl Watcher {
         let pools = all("karpenter.sh", "NodePool");
         found.extend(beyond_limits(&pools, &claims));
         let ordered: u64 = pools.iter().filter_map(|pool| pool["spec"]["replicas"].as_u64()).sum();
-        found.extend(self.churn(pods.len() + usize::try_from(ordered).unwrap_or(0), &running, now));
-        found.extend(self.lost(&nodes, &pods, now));
-        if !cloud.interruptions().is_empty() || fleet.all().iter().any(|machine| machine.health != Health::Well) {
+        found.extend(self.churn(pods + usize::try_from(ordered).unwrap_or(0), &running, now));
+        found.extend(self.lost(&nodes, now));
+        if !cloud.interruptions().is_empty() || fleet.any(|machine| machine.health != Health::Well) {
             self.excuse(now);
         }
         found.extend(self.budgets(&all("policy", "PodDisruptionBudget"), now));
         let (worth, swing) = (cloud.worth(), cloud.swing());
         let scene = Scene { nodes: &nodes, claims: &claims, pools: &pools, worth: &worth, swing, now };
         found.extend(self.disruptions.look(scene));
+        let calm = [self.excused_until, self.upset_until].into_iter().flatten().all(|until| until <= now);
+        let circumstances = Circumstances { now, replacement: calm.then_some(replacement) };
+        found.extend(self.evictions.look(&claims, &written, circumstances));
         found
     }
 
-    fn lost(&mut self, nodes: &[Arc<Value>], pods: &[Arc<Value>], now: Timestamp) -> Vec<Violation> {
-        let names: BTreeSet<&str> = nodes.iter().map(|node| name(node)).collect();
-        let orphans: BTreeMap<String, &str> = pods
-            .iter()
-            .filter_map(|pod| Some((name(pod).to_owned(), pod["spec"]["nodeName"].as_str()?)))
-            .filter(|(_, node)| !names.contains(node))
-            .collect();
+    /// What happened to pods since the last look, and how many there are.
+    fn catch_up(&mut self, api: &apiserver::Api) -> (Vec<Written>, usize) {
+        let kind = GroupKind { group: String::new(), kind: "Pod".to_owned() };
+        let pods = api.objects("", "v1", "Pod");
+        if let Some((written, now)) = api.changes(&kind, self.pods_seen) {
+            self.pods_seen = now;
+            for written in &written {
+                self.loads.note(written);
+            }
+            (written, pods.len())
+        } else {
+            self.pods_seen = api.revision();
+            self.loads.begin(&pods);
+            (Vec::new(), pods.len())
+        }
+    }
+
+    fn lost(&mut self, nodes: &[Arc<Value>], now: Timestamp) -> Vec<Violation> {
+        let orphans = self.loads.orphans(nodes);
         self.orphaned_since.retain(|pod, _| orphans.contains_key(pod));
         let mut lost = Vec::new();
         for (pod, node) in orphans {
             let since = *self.orphaned_since.entry(pod.clone()).or_insert(now);
             if now.duration_since(since) > LOST_AFTER {
-                lost.push(Violation::PodLost { pod, node: node.to_owned() });
+                lost.push(Violation::PodLost { pod, node });
             }
         }
         lost
@@ -306,30 +370,6 @@ impl Watcher {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-fn overfull(nodes: &[Arc<Value>], pods: &[Arc<Value>]) -> Vec<Violation> {
-    let mut used: BTreeMap<&str, Amounts> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))) {
-        if let Some(node) = pod["spec"]["nodeName"].as_str() {
-            let used = used.entry(node).or_default();
-            for (resource, amount) in requests(pod) {
-                *used.entry(resource).or_default() += amount;
-            }
-        }
-    }
-    let mut found = Vec::new();
-    for node in nodes {
-        let has = allocatable(node);
-        for (resource, requested) in used.get(name(node)).into_iter().flatten() {
-            let allocatable = has.get(resource).copied().unwrap_or(0);
-            if *requested > allocatable {
-                let (node, resource) = (name(node).to_owned(), resource.clone());
-                found.push(Violation::NodeOverfull { node, resource, requested: *requested, allocatable });
-            }
-        }
-    }
-    found
 }
 
 /// By claim: a second machine for one is a leak from the moment it starts.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use karpenter_apiserver as apiserver;
+use karpenter_apiserver::{self as apiserver, GroupKind};
 
 use super::checks::Violation;
 use super::process::lease;
@@ -64,13 +64,9 @@ impl Overseer {
     /// Who holds the lease, as the API server has it.
     pub(super) fn leader(&self) -> String {
         let wanted = lease();
-        let registry = self.api.registry();
-        let kind = registry.by_kind("coordination.k8s.io", "v1", "Lease");
-        let leases = kind.map(|kind| self.api.list(kind)).unwrap_or_default();
-        let lease = leases.iter().find(|lease| {
-            lease["metadata"]["name"] == wanted.name && lease["metadata"]["namespace"] == wanted.namespace
-        });
-        lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str()).unwrap_or_default().to_owned()
+        let kind = GroupKind { group: "coordination.k8s.io".to_owned(), kind: "Lease".to_owned() };
+        let lease = self.api.object(&kind, &wanted.namespace, &wanted.name);
+        lease.and_then(|lease| Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())).unwrap_or_default()
     }
 
     pub(super) fn found(&self, pods_and_claims: usize) -> Vec<Violation> {

@@ -83,8 +83,7 @@ impl World {
 
     /// All objects of a kind as the API server has them.
     pub fn objects(&self, group: &str, version: &str, kind: &str) -> Vec<std::sync::Arc<Value>> {
-        let registry = self.api.registry();
-        registry.by_kind(group, version, kind).map(|kind| self.api.list(kind)).unwrap_or_default()
+        self.api.objects(group, version, kind)
     }
 
     /// The names of the pods that run and are ready.

@@ -72,6 +72,7 @@ impl World {
         let mut outages = Outages::new();
         while !left.is_zero() {
             let pause = chance.between(storm.every / 2, storm.every * 3 / 2).min(left);
+            self.upset();
             self.advance(pause).await;
             left -= pause;
             self.end_outages(&mut outages, left);
@@ -86,6 +87,7 @@ impl World {
         self.end_outages(&mut outages, Duration::ZERO);
         self.api.clear_faults();
         self.cloud.trouble(Trouble::default());
+        self.upset();
         self.journal.write(self.clock.now(), "world", "the storm is over");
     }
 

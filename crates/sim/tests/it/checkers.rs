@@ -1,5 +1,7 @@
 //! Every check can fail: for each of them a world that is not as it must be.
 
+mod moves;
+
 use std::time::Duration;
 
 use karpenter_api::kinds::{NodeClaim, NodePool};

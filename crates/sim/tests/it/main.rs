@@ -1,7 +1,6 @@
-//! The parts of the simulated cluster against the programs they stand for.
+//! Whole worlds on virtual time.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail the test")]
 
-mod actors;
 mod buffers;
 mod checkers;
 mod cloud;
@@ -10,6 +9,6 @@ mod death;
 mod disruption;
 mod lives;
 mod overlays;
-mod scheduler;
+mod repair;
 mod seeds;
 mod world;

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_controllers::Features;
 use karpenter_sim::chance::Chance;
-use karpenter_sim::cloud::{Settings, Stock};
+use karpenter_sim::cloud::{Settings, Stock, Swing};
+use karpenter_sim::fleet::Ailment;
 use karpenter_sim::journal::Journal;
 use karpenter_sim::world::{Storm, World, cpu};
 use karpenter_testkit::build::node_pool;
@@ -17,6 +20,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
+use crate::crash::until;
+use crate::disruption::{converge, cost};
 use crate::world::log;
 
 /// What people do while the storm blows.
@@ -34,10 +39,34 @@ enum Plot {
     Static,
     /// A machine vanishes.
     LoseMachine,
+    /// Nodes are consolidated all the time.
+    Consolidate,
+    /// The template of the pool changes, and every node is of an older one.
+    Drift,
+    /// The kernel of a machine hangs, and somebody has to boot it.
+    Sick,
 }
 
-const PLOTS: [Plot; 6] =
-    [Plot::Scale, Plot::DeleteClaim, Plot::DeleteNode, Plot::DeletePool, Plot::Static, Plot::LoseMachine];
+/// Nodes are consolidated in every fifth life.
+const PLOTS: [Plot; 10] = [
+    Plot::Scale,
+    Plot::DeleteClaim,
+    Plot::DeleteNode,
+    Plot::DeletePool,
+    Plot::Static,
+    Plot::LoseMachine,
+    Plot::Consolidate,
+    Plot::Consolidate,
+    Plot::Drift,
+    Plot::Sick,
+];
+
+impl Plot {
+    /// Nodes are taken away on purpose.
+    fn moves(self) -> bool {
+        matches!(self, Self::Consolidate | Self::Drift)
+    }
+}
 
 /// How much of a life is lived.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,13 +104,23 @@ async fn life(seed: u64, life: Life, journal: Arc<Journal>) -> World {
     // One in a hundred is larger and blows longer.
     let large = seed.is_multiple_of(100);
     let pods = if large { 20 } else { 4 };
-    let cloud = cloud(&mut chance);
+    let mut cloud = cloud(&mut chance);
+    let mut pool = node_pool("default").limit("cpu", "60");
+    if plot.moves() {
+        // Prices and machines that stay: what is moved in the end is moved because of the plot.
+        (cloud.swing, cloud.spot_life) = (Swing::NONE, None);
+        pool = pool.budget(chance.pick(&["1", "50%", "100%"]).unwrap());
+    }
+    if plot == Plot::Consolidate {
+        pool = pool.consolidate_after("30s");
+    }
     let forever = cloud.spot_life.is_none();
     let mut world = World::seeded(seed)
         .journal(journal)
         .replayed_by(command(seed))
         .cloud(cloud)
-        .pool(node_pool("default").limit("cpu", "60"));
+        .features(Features { static_capacity: true, repair: plot == Plot::Sick, ..Features::default() })
+        .pool(pool);
     if seed % 3 == 1 {
         world = world.two_replicas();
     }
@@ -106,6 +145,7 @@ async fn life(seed: u64, life: Life, journal: Arc<Journal>) -> World {
     w.storm(blow).await;
     if life == Life::Whole {
         w.settle().await;
+        come_to_rest(&w, plot).await;
         assert_eq!(w.running_pods().len(), pods as usize + 1, "seed {seed}");
         assert_end(&w, plot).await;
         if seed.is_multiple_of(10) && forever {
@@ -123,14 +163,14 @@ async fn act(w: &World, plot: Plot) {
     let claims: Api<NodeClaim> = Api::all(w.client.clone());
     let pools: Api<NodePool> = Api::all(w.client.clone());
     match plot {
-        Plot::Scale => {}
+        Plot::Scale | Plot::Consolidate => {}
         Plot::DeleteClaim => {
             if let Some(claim) = w.claims().await.first() {
                 w.done(claims.delete(&claim.name_any(), &DeleteParams::default()).await);
             }
         }
         Plot::DeleteNode => {
-            let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(w.client.clone());
+            let nodes: Api<Node> = Api::all(w.client.clone());
             if let Some(node) = w.nodes().await.first() {
                 w.done(nodes.delete(&node.name_any(), &DeleteParams::default()).await);
             }
@@ -140,10 +180,38 @@ async fn act(w: &World, plot: Plot) {
             let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
             w.done(pools.patch("fixed", &PatchParams::default(), &patch).await);
         }
+        Plot::Drift => {
+            let patch = Patch::Merge(json!({"spec": {"template": {"metadata": {"labels": {"release": "next"}}}}}));
+            w.done(pools.patch("default", &PatchParams::default(), &patch).await);
+        }
+        Plot::Sick => {
+            let ailment = Ailment { status: "True".into(), reason: "Hangs".into(), since: w.clock.now() };
+            if let Some(id) = w.cloud.running().keys().next() {
+                w.excuse();
+                w.fleet.change(id, |machine| drop(machine.ailments.insert("KernelDeadlock".into(), ailment)));
+            }
+        }
         Plot::LoseMachine => {
             if let Some(id) = w.cloud.running().keys().next() {
                 w.lose(id);
             }
+        }
+    }
+}
+
+/// What is moved on purpose is moved, also after everything is in its place.
+async fn come_to_rest(w: &World, plot: Plot) {
+    if plot == Plot::Sick {
+        until(w, "nobody is sick", async || !w.fleet.any(|machine| !machine.ailments.is_empty())).await;
+        w.settle().await;
+    }
+    if plot.moves() {
+        let before = cost(w);
+        converge(w, Duration::from_mins(5)).await;
+        let after = cost(w);
+        assert!(plot == Plot::Drift || after <= before + 1e-9, "seed {}: from ${before} to ${after}", w.seed());
+        if w.moves() > 0 {
+            w.journal.write(w.clock.now(), "world", "nodes were taken away on purpose");
         }
     }
 }
@@ -160,8 +228,25 @@ async fn assert_end(w: &World, plot: Plot) {
     match plot {
         Plot::DeletePool => assert_eq!(of("default").await, 0, "seed {}", w.seed()),
         Plot::Static => assert_eq!(of("fixed").await, 1, "seed {}", w.seed()),
+        Plot::Consolidate => assert_unmarked(w).await,
+        Plot::Drift => {
+            assert_unmarked(w).await;
+            let old = |node: &&Node| node.labels().get("release").is_none_or(|release| release != "next");
+            assert_eq!(w.nodes().await.iter().filter(old).count(), 0, "seed {}\n{}", w.seed(), w.journal.tail(60));
+        }
         _ => {}
     }
+}
+
+/// Nothing is left of commands.
+async fn assert_unmarked(w: &World) {
+    let chosen = |claim: &&NodeClaim| claim.annotations().keys().any(|key| key.contains("disruption-command"));
+    assert_eq!(w.claims().await.iter().filter(chosen).count(), 0, "seed {}", w.seed());
+    let tainted = |node: &&Node| {
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        taints.into_iter().any(|taint| taint.key == "karpenter.sh/disrupted")
+    };
+    assert_eq!(w.nodes().await.iter().filter(tainted).count(), 0, "seed {}", w.seed());
 }
 
 /// One life of a seed, on a runtime of its own.
@@ -230,7 +315,7 @@ fn replay() {
 }
 
 /// What a fault leaves in a journal. Each of them has to happen to somebody.
-const FAULTS: [&str; 20] = [
+const FAULTS: [&str; 22] = [
     "InternalError",
     "Conflict",
     "Throttled",
@@ -251,13 +336,14 @@ const FAULTS: [&str; 20] = [
     "is cut off",
     "lost the lease",
     "the lease cannot be written",
+    "nodes were taken away on purpose",
+    "rebooting ",
 ];
 
-/// 100 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does, from 100 on: a seed takes two seconds or more of an
-/// unoptimised build. Every seed is tried, and each that fails says how to see it again.
+/// 500 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does, from 100 on. Every seed is tried, and each that fails says how to see it again.
 #[test]
 fn calm_follows_every_storm() {
-    let count: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(100, |count| count.parse().unwrap());
+    let count: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(500, |count| count.parse().unwrap());
     let failed: Mutex<Vec<u64>> = Mutex::default();
     let seen: Mutex<BTreeMap<&str, u64>> = Mutex::new(FAULTS.iter().map(|fault| (*fault, 0)).collect());
     in_two_threads(100..100 + count, |seed| {

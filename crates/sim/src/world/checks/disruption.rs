@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::{Violation, name};
 
 /// On claims that go: the command, as JSON. On claims that come for them: the command's id.
-const COMMAND: &str = "karpenter.sh/disruption-command";
+pub(super) const COMMAND: &str = "karpenter.sh/disruption-command";
 const REPLACES: &str = "karpenter.sh/replacement-for";
 /// Methods that are there to save money.
-const SAVING: [&str; 3] = ["emptiness", "multi", "single"];
+pub(super) const SAVING: [&str; 3] = ["emptiness", "multi", "single"];
 /// A command may wait for its replacements for this long: ten minutes and some for each node, and whoever leads next begins
 /// to count anew.
 const RELEASED_AFTER: SignedDuration = SignedDuration::from_mins(45);
@@ -25,6 +25,8 @@ pub(super) struct Disruptions {
     totals: BTreeMap<String, i64>,
     tainted_since: BTreeMap<String, Timestamp>,
     commands: BTreeMap<String, Command>,
+    /// Claims that were found to be what they replace.
+    same: BTreeSet<String>,
 }
 
 /// What a command takes and gives, in dollars an hour by claim.
@@ -50,10 +52,45 @@ pub(super) struct Scene<'a> {
 }
 
 impl Disruptions {
+    pub(super) fn commands(&self) -> usize {
+        self.commands.len()
+    }
+
     pub(super) fn look(&mut self, scene: Scene<'_>) -> Vec<Violation> {
         let mut found = self.budgets(scene);
         found.extend(self.taints(scene));
         found.extend(self.costs(scene));
+        found.extend(self.same_again(scene));
+        found
+    }
+
+    /// Nothing comes for the sake of money that is what goes for it: the old one could have stayed. Both are there for a
+    /// while, so that prices of one moment are compared.
+    fn same_again(&mut self, scene: Scene<'_>) -> Vec<Violation> {
+        let sold = |claim: &Value| {
+            let price = scene.worth.get(claim["status"]["providerID"].as_str()?)?;
+            Some((text(&claim["metadata"]["labels"]["node.kubernetes.io/instance-type"]), price.to_bits()))
+        };
+        let mut going: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
+        for claim in scene.claims {
+            let command = claim["metadata"]["annotations"][COMMAND].as_str();
+            let command = command.and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or_default();
+            if SAVING.contains(&command["method"].as_str().unwrap_or_default())
+                && let Some(sold) = sold(claim)
+            {
+                going.entry(text(&command["id"])).or_default().push(sold);
+            }
+        }
+        let mut found = Vec::new();
+        for claim in scene.claims {
+            let Some(command) = claim["metadata"]["annotations"][REPLACES].as_str() else { continue };
+            let Some(sold) = sold(claim).filter(|(instance_type, _)| !instance_type.is_empty()) else { continue };
+            let same = going.get(command).is_some_and(|going| going.contains(&sold));
+            if same && self.same.insert(name(claim).to_owned()) {
+                let (command, claim, instance_type) = (command.to_owned(), name(claim).to_owned(), sold.0);
+                found.push(Violation::SameAgain { command, claim, instance_type });
+            }
+        }
         found
     }
 

@@ -8,19 +8,54 @@ use super::*;
 fn overfull_nodes_are_found() {
     let node =
         json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}});
-    let pod = |cpu: &str, phase: &str| {
+    let pod = |name: usize, cpu: &str, phase: &str| {
         Arc::new(json!({
-            "metadata": {"name": "p"}, "status": {"phase": phase},
+            "metadata": {"name": name.to_string(), "namespace": "default"}, "status": {"phase": phase},
             "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
         }))
     };
     let nodes = [Arc::new(node)];
-    let found = |pods: &[Arc<Value>]| overfull(&nodes, pods).iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(found(&[pod("1", "Running"), pod("1", "Pending"), pod("9", "Succeeded")]).is_empty());
-    let too_much = found(&[pod("1", "Running"), pod("1001m", "Running")]);
+    let found = |pods: &[(&str, &str)]| {
+        let pods: Vec<_> = pods.iter().enumerate().map(|(name, (cpu, phase))| pod(name, cpu, phase)).collect();
+        let mut loads = Loads::default();
+        loads.begin(&pods);
+        loads.overfull(&nodes).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(found(&[("1", "Running"), ("1", "Pending"), ("9", "Succeeded")]).is_empty());
+    let too_much = found(&[("1", "Running"), ("1001m", "Running")]);
     assert_eq!(too_much, ["node n is overfull: pods request 2001 of 2000 thousandths of cpu"]);
-    let too_many = found(&[pod("0", "Running"), pod("0", "Running"), pod("0", "Running"), pod("0", "Running")]);
+    let too_many = found(&[("0", "Running"), ("0", "Running"), ("0", "Running"), ("0", "Running")]);
     assert_eq!(too_many, ["node n is overfull: pods request 4000 of 3000 thousandths of pods"]);
+}
+
+/// What is kept by changes is what a look at everything would find, and stays found until it is so no more.
+#[test]
+fn loads_follow_what_is_written() {
+    let pod = |name: &str, cpu: &str, phase: &str| {
+        Arc::new(json!({
+            "metadata": {"name": name, "namespace": "default"}, "status": {"phase": phase},
+            "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+        }))
+    };
+    let node = |cpu: &str| {
+        [Arc::new(json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": cpu, "pods": "9"}}}))]
+    };
+    let mut loads = Loads::default();
+    let mut write = |old: Option<&Arc<Value>>, new: Option<&Arc<Value>>, node: &[Arc<Value>]| {
+        loads.note(&Written { at: Timestamp::UNIX_EPOCH, old: old.cloned(), new: new.cloned() });
+        let orphans = loads.orphans(&[]).len();
+        (loads.overfull(node).len(), orphans)
+    };
+    let (a, b, larger) = (pod("a", "1", "Running"), pod("b", "1", "Running"), pod("b", "1500m", "Running"));
+    let (two, one) = (node("2"), node("1"));
+    assert_eq!(write(None, Some(&a), &two), (0, 1));
+    assert_eq!(write(None, Some(&b), &two), (0, 2));
+    assert_eq!(write(Some(&b), Some(&larger), &two), (1, 2));
+    assert_eq!(write(Some(&larger), Some(&larger), &two), (1, 2), "still so");
+    assert_eq!(write(Some(&larger), Some(&pod("b", "1500m", "Failed")), &two), (0, 2), "it asks for nothing more");
+    assert_eq!(write(None, Some(&pod("c", "1", "Running")), &two), (0, 3));
+    assert_eq!(write(Some(&a), Some(&a), &one), (1, 3), "the node has become smaller");
+    assert_eq!(write(Some(&a), None, &one), (0, 2));
 }
 
 #[test]
@@ -28,11 +63,13 @@ fn lost_pods_are_found_after_a_while() {
     let mut watcher = Watcher::new();
     let pods = [Arc::new(json!({"metadata": {"name": "p"}, "spec": {"nodeName": "gone"}}))];
     let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
-    assert!(watcher.lost(&[], &pods, at(0)).is_empty());
-    assert!(watcher.lost(&[], &pods, at(5)).is_empty());
-    assert_eq!(watcher.lost(&[], &pods, at(6)).len(), 1);
-    assert!(watcher.lost(&[], &[], at(7)).is_empty());
-    assert!(watcher.lost(&[], &pods, at(8)).is_empty(), "another pod of that name");
+    let mut lost = |pods: &[Arc<Value>], minute: i64| {
+        watcher.loads.begin(pods);
+        watcher.lost(&[], at(minute)).len()
+    };
+    assert_eq!((lost(&pods, 0), lost(&pods, 5), lost(&pods, 6)), (0, 0, 1));
+    assert_eq!(lost(&[], 7), 0);
+    assert_eq!(lost(&pods, 8), 0, "another pod of that name");
 }
 
 #[test]

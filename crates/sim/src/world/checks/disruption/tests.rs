@@ -93,3 +93,32 @@ fn money_is_saved() {
         assert_eq!(!found.is_empty(), broken, "{method} {price}: {found:?}");
     }
 }
+
+/// A replacement of the same type and price means that the old node could have stayed.
+#[test]
+fn nothing_is_replaced_by_its_like() {
+    let sold = |name: &str, instance_type: &str, annotations: &Value| {
+        let mut claim = (*claim(name, None, annotations)).clone();
+        claim["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!(instance_type);
+        Arc::new(claim)
+    };
+    let going = |method: &str| json!({COMMAND: json!({"id": "c", "method": method, "nodes": 2}).to_string()});
+    let comes = json!({REPLACES: "c"});
+    for (name, method, replacement, price, wrong) in [
+        ("the same", "multi", "small", 1.0, true),
+        ("another type", "multi", "large", 1.0, false),
+        ("another price", "multi", "small", 0.9, false),
+        ("not for money", "drift", "small", 1.0, false),
+    ] {
+        let mut eye = Eye::default();
+        eye.worth = [("old".to_owned(), 1.0), ("more".to_owned(), 5.0), ("new".to_owned(), price)].into();
+        let claims = [
+            sold("old", "small", &going(method)),
+            sold("more", "huge", &going(method)),
+            sold("new", replacement, &comes),
+        ];
+        let found = eye.sees(&[], &claims, &json!([]), 0);
+        assert_eq!(!found.is_empty(), wrong, "{name}: {found:?}");
+        assert!(eye.sees(&[], &claims, &json!([]), 1).is_empty(), "told once");
+    }
+}

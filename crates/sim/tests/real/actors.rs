@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// A step takes a second or two; a loaded machine gets far more before we call it stuck.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
 struct Shared {
     control_plane: ControlPlane,

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::generator::Case;
 
 /// Much longer than a decision takes; only a scheduler that says nothing makes a test wait for it.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(3);
 
 pub(super) struct Real {
     client: Client,

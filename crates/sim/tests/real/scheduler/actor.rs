@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// Bindings, conditions and events are the same, also after waiting, gates, priorities and volumes; and once more on
 /// virtual time, on the API in the process.
