@@ -11,7 +11,16 @@ use karpenter_testkit::build::node_pool;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
-use crate::crash::until;
+/// Lets time pass in steps of some seconds until something is so. Two hours are more than any toleration.
+pub(crate) async fn eventually(w: &World, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..2 * 60 * 12 {
+        if holds().await {
+            return;
+        }
+        w.advance(Duration::from_secs(5)).await;
+    }
+    panic!("not within two hours: {what}\n{}", w.journal.tail(40));
+}
 
 fn repairing(seed: u64) -> Builder {
     World::seeded(seed).features(Features { static_capacity: true, repair: true, ..Features::default() })
@@ -40,7 +49,7 @@ async fn a_kernel_that_hangs_is_booted_again() {
     hang(&w, &id);
     w.advance(Duration::from_mins(9)).await;
     assert_eq!(boots(&w), before, "it may get well by itself");
-    until(&w, "it is booted", async || boots(&w)[&id] != before[&id]).await;
+    eventually(&w, "it is booted", async || boots(&w)[&id] != before[&id]).await;
     w.settle().await;
     assert!(!w.fleet.any(|machine| !machine.ailments.is_empty()));
     let names = |claims: &[karpenter_api::kinds::NodeClaim]| claims.iter().map(|c| c.name_any()).collect::<Vec<_>>();
@@ -65,7 +74,7 @@ async fn a_sick_node_is_replaced() {
     w.fleet.change(&id, |machine| machine.health = Health::NotReady("Sick".into()));
     w.advance(Duration::from_mins(9)).await;
     assert!(w.cloud.running().contains_key(&id), "it may get well by itself");
-    until(&w, "its machine is gone", async || !w.cloud.running().contains_key(&id)).await;
+    eventually(&w, "its machine is gone", async || !w.cloud.running().contains_key(&id)).await;
     w.settle().await;
     assert!(w.claims().await.iter().all(|known| known.name_any() != claim.name_any()));
     assert_eq!(w.running_pods().len(), 3);
@@ -75,7 +84,7 @@ async fn a_sick_node_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn too_many_sick_nodes_are_left_alone() {
     let w = repairing(53).pool(node_pool("fixed").replicas(10).budget("100%")).start().await;
-    until(&w, "ten nodes", async || w.nodes().await.len() == 10 && w.unrest().is_none()).await;
+    eventually(&w, "ten nodes", async || w.nodes().await.len() == 10 && w.unrest().is_none()).await;
     let before = boots(&w);
     let ids: Vec<String> = before.keys().take(3).cloned().collect();
     for id in &ids {
@@ -87,7 +96,8 @@ async fn too_many_sick_nodes_are_left_alone() {
     let all = events.list(&ListParams::default()).await.unwrap().items;
     assert!(all.iter().any(|event| event.reason.as_deref() == Some("NodeRepairBlocked")), "nobody is told");
     w.fleet.change(&ids[0], |machine| machine.ailments.clear());
-    until(&w, "the others are booted", async || ids[1..].iter().all(|id| boots(&w).get(id) != before.get(id))).await;
+    eventually(&w, "the others are booted", async || ids[1..].iter().all(|id| boots(&w).get(id) != before.get(id)))
+        .await;
     w.settle().await;
     assert_eq!(boots(&w)[&ids[0]], before[&ids[0]], "who is well again is left alone");
 }
