@@ -23,6 +23,9 @@ pub struct Death {
     pub applied: bool,
 }
 
+/// Nobody chooses a death among more calls than these; a week of a large cluster makes many more.
+const REMEMBERED: u64 = 100_000;
+
 /// Counts the calls of all lives of the autoscaler, and ends one of them.
 #[derive(Debug, Default)]
 pub(super) struct Fates {
@@ -69,7 +72,7 @@ impl Life {
             return pending().await;
         }
         let number = self.fates.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.fates.death.is_none() {
+        if self.fates.death.is_none() && number <= REMEMBERED {
             self.fates.said.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
         }
         let Some(death) = self.fates.death.filter(|death| death.call == number) else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};
+use karpenter_controllers::Features;
 use karpenter_sim::cloud::{Settings, Swing};
 use karpenter_sim::world::{Death, World, cpu};
 use karpenter_testkit::build::node_pool;
@@ -15,6 +16,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use crate::disruption::converge;
+use crate::repair::{eventually, hang};
 use crate::seeds::in_two_threads;
 
 /// What is lived through.
@@ -27,14 +29,16 @@ enum Story {
     Hour,
     /// Nodes are taken away on purpose: consolidated, then replaced because they drifted.
     Savings,
+    /// A machine hangs, and is booted.
+    Sick,
 }
 
-const STORIES: [(Story, &str); 3] = [(Story::Rest, "r"), (Story::Hour, ""), (Story::Savings, "s")];
+const STORIES: [(Story, &str); 4] = [(Story::Rest, "r"), (Story::Hour, ""), (Story::Savings, "s"), (Story::Sick, "k")];
 
 impl Story {
     async fn pass(self, w: &World, minutes: u64) {
         match self {
-            Self::Rest | Self::Savings => w.settle().await,
+            Self::Rest | Self::Savings | Self::Sick => w.settle().await,
             Self::Hour => w.advance(Duration::from_mins(minutes)).await,
         }
     }
@@ -52,13 +56,21 @@ async fn life(story: Story, death: Option<Death>) -> (String, Vec<String>) {
     let builder = if story == Story::Savings {
         let cloud = Settings { swing: Swing::NONE, ..Settings::default() };
         builder.cloud(cloud).pool(node_pool("default").consolidate_after("30s").budget("100%"))
+    } else if story == Story::Sick {
+        builder.features(Features { repair: true, ..Features::default() }).pool(node_pool("default"))
     } else {
         builder.pool(node_pool("default")).pool(node_pool("second").label("tier", "second"))
     };
     let replayed = |death: &Death| command(story, *death);
     let builder = death.iter().fold(builder, |builder, death| builder.dies_at(*death).replayed_by(replayed(death)));
     let w = builder.start().await;
-    let life = async { if story == Story::Savings { savings(&w).await } else { everything(&w, story).await } };
+    let life = async {
+        match story {
+            Story::Savings => savings(&w).await,
+            Story::Sick => sick(&w).await,
+            Story::Rest | Story::Hour => everything(&w, story).await,
+        }
+    };
     let end = tokio::select! {
         biased;
         end = life => end,
@@ -128,6 +140,20 @@ async fn savings(w: &World) -> String {
     stages.join("; ")
 }
 
+/// A kernel hangs: the machine is booted once, for the claim that it was launched for.
+async fn sick(w: &World) -> String {
+    w.deploy("web", 2, cpu("1")).await;
+    w.settle().await;
+    let before: Vec<String> = w.claims().await.iter().map(kube::ResourceExt::name_any).collect();
+    let id = w.cloud.running().keys().next().unwrap().clone();
+    hang(w, &id);
+    eventually(w, "nobody is sick", async || !w.fleet.any(|machine| !machine.ailments.is_empty())).await;
+    w.settle().await;
+    let boots = w.journal.text().matches("rebooting ").count();
+    let stays = w.claims().await.iter().any(|claim| before.contains(&claim.name_any()));
+    format!("{} pods run; booted {boots} times; the claim stays: {stays}", w.running_pods().len())
+}
+
 fn lived(story: Story, death: Option<Death>) -> (String, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(life(story, death))
@@ -144,6 +170,7 @@ fn dies_at_each(story: Story, chosen: impl Fn(&str) -> bool) {
     let (want, calls) = lived(story, None);
     let expected = match story {
         Story::Rest | Story::Hour => "2 pods run on [\"second\"]; left of claims, nodes and machines: (0, 0, 0)",
+        Story::Sick => "2 pods run; booted 1 times; the claim stays: true",
         Story::Savings => {
             "2 pods on 1 nodes, 0 marked; 2 pods on 1 nodes, 0 marked; 0 of an older template; 0 pods on 0 nodes, 0 marked"
         }
@@ -182,6 +209,12 @@ fn savings_are_made_wherever_the_autoscaler_dies() {
     dies_at_each(Story::Savings, changes);
 }
 
+/// V15-60, V15-72: a boot is carried on by whoever comes next, and no machine is booted twice.
+#[test]
+fn machines_are_booted_once_wherever_the_autoscaler_dies() {
+    dies_at_each(Story::Sick, changes);
+}
+
 /// At every 97th call of an hour, whatever it is; with `KARPENTER_SIM_DEATHS=1`, as `make soak` has it, at every call.
 #[test]
 fn an_hour_ends_the_same_too() {
@@ -191,12 +224,13 @@ fn an_hour_ends_the_same_too() {
 }
 
 /// `KARPENTER_SIM_DEATH=1234+` dies after call 1234 of an hour, `1234-` before it; prints what happened. With an `r` before
-/// the number it is a life that only waits for rest, with an `s` one in which nodes are taken away on purpose.
+/// the number it is a life that only waits for rest, with an `s` one in which nodes are taken away on purpose, with a `k` one in
+/// which a machine is booted.
 #[test]
 fn replay_death() {
     crate::world::log();
     let text = std::env::var("KARPENTER_SIM_DEATH").unwrap_or_else(|_| "r1+".to_owned());
-    let number = text.trim_start_matches(['r', 's']);
+    let number = text.trim_start_matches(['r', 's', 'k']);
     let letter = &text[..text.len() - number.len()];
     let story = STORIES.iter().find(|(_, known)| *known == letter).unwrap().0;
     let (call, applied) = (number.trim_end_matches(['+', '-']).parse().unwrap(), number.ends_with('+'));

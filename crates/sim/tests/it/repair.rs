@@ -27,7 +27,7 @@ fn repairing(seed: u64) -> Builder {
 }
 
 /// From now on the kernel of this machine hangs, as its kubelet says.
-fn hang(w: &World, id: &str) {
+pub(crate) fn hang(w: &World, id: &str) {
     let ailment = Ailment { status: "True".into(), reason: "Hangs".into(), since: w.clock.now() };
     w.excuse();
     assert!(w.fleet.change(id, |machine| drop(machine.ailments.insert("KernelDeadlock".into(), ailment))));
