@@ -17,7 +17,6 @@ use http::request::Parts;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::Notify;
 use tower::Service;
 
