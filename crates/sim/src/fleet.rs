@@ -49,6 +49,19 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// It is on, and something beyond what every kubelet reports is wrong.
+    pub fn is_sick(&self) -> bool {
+        self.on && self.ailments.values().any(|ailment| ailment.status != "False")
+    }
+
+    /// Nothing is wrong any more, and its kubelet says so: conditions do not go by themselves.
+    pub fn heal(&mut self, now: Timestamp) {
+        self.health = Health::Well;
+        for ailment in self.ailments.values_mut().filter(|ailment| ailment.status != "False") {
+            *ailment = Ailment { status: "False".to_owned(), reason: "Healed".to_owned(), since: now };
+        }
+    }
+
     pub(crate) fn is_up(&self, now: Timestamp) -> bool {
         self.on
             && self.health != Health::Silent

@@ -267,14 +267,14 @@ impl CloudProvider for Cloud {
             record.reboots.insert(operation_id.to_owned())
         };
         if fresh {
-            let until = after(self.clock.now(), self.settings.reboot);
+            let now = self.clock.now();
+            let until = after(now, self.settings.reboot);
             let number = Chance::about(self.seed, &["boot", &id, operation_id]).number();
             self.fleet.change(&id, |machine| {
                 machine.boot_id = format!("boot-{number:016x}");
                 machine.down_until = Some(until);
                 // What was wrong with the kernel is over.
-                machine.ailments.clear();
-                machine.health = Health::Well;
+                machine.heal(now);
             });
             self.note(&format!("rebooting {id}"));
         }

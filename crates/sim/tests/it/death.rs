@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_controllers::Features;
 use karpenter_sim::cloud::{Settings, Swing};
+use karpenter_sim::fleet::Machine;
 use karpenter_sim::world::{Death, World, cpu};
 use karpenter_testkit::build::node_pool;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -147,7 +148,7 @@ async fn sick(w: &World) -> String {
     let before: Vec<String> = w.claims().await.iter().map(kube::ResourceExt::name_any).collect();
     let id = w.cloud.running().keys().next().unwrap().clone();
     hang(w, &id);
-    eventually(w, "nobody is sick", async || !w.fleet.any(|machine| !machine.ailments.is_empty())).await;
+    eventually(w, "nobody is sick", async || !w.fleet.any(Machine::is_sick)).await;
     w.settle().await;
     let boots = w.journal.text().matches("rebooting ").count();
     let stays = w.claims().await.iter().any(|claim| before.contains(&claim.name_any()));

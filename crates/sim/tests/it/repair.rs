@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
 use karpenter_controllers::Features;
-use karpenter_sim::fleet::{Ailment, Health};
+use karpenter_sim::fleet::{Ailment, Health, Machine};
 use karpenter_sim::world::{Builder, World, cpu};
 use karpenter_testkit::build::node_pool;
 use kube::api::ListParams;
@@ -37,8 +37,7 @@ fn boots(w: &World) -> BTreeMap<String, String> {
     w.fleet.all().into_iter().map(|machine| (machine.provider_id, machine.boot_id)).collect()
 }
 
-/// V15-47, V15-53, V15-56, V15-72: after its toleration the node is drained and booted; it is the same machine for the same
-/// claim, and nothing is bought for it.
+/// V15-47, V15-53, V15-56, V15-72: after its toleration the node is drained and booted; it stays the machine of its claim.
 #[tokio::test(start_paused = true)]
 async fn a_kernel_that_hangs_is_booted_again() {
     let w = repairing(51).pool(node_pool("default")).start().await;
@@ -51,7 +50,7 @@ async fn a_kernel_that_hangs_is_booted_again() {
     assert_eq!(boots(&w), before, "it may get well by itself");
     eventually(&w, "it is booted", async || boots(&w)[&id] != before[&id]).await;
     w.settle().await;
-    assert!(!w.fleet.any(|machine| !machine.ailments.is_empty()));
+    assert!(!w.fleet.any(Machine::is_sick));
     let names = |claims: &[karpenter_api::kinds::NodeClaim]| claims.iter().map(|c| c.name_any()).collect::<Vec<_>>();
     let after = w.claims().await;
     assert!(names(&after).contains(&claims[0].name_any()), "{:?}", names(&after));
@@ -95,7 +94,8 @@ async fn too_many_sick_nodes_are_left_alone() {
     let events: Api<Event> = Api::all(w.client.clone());
     let all = events.list(&ListParams::default()).await.unwrap().items;
     assert!(all.iter().any(|event| event.reason.as_deref() == Some("NodeRepairBlocked")), "nobody is told");
-    w.fleet.change(&ids[0], |machine| machine.ailments.clear());
+    let now = w.clock.now();
+    w.fleet.change(&ids[0], |machine| machine.heal(now));
     eventually(&w, "the others are booted", async || ids[1..].iter().all(|id| boots(&w).get(id) != before.get(id)))
         .await;
     w.settle().await;

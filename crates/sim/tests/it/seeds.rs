@@ -12,7 +12,7 @@ use karpenter_api::kinds::{NodeClaim, NodePool};
 use karpenter_controllers::Features;
 use karpenter_sim::chance::Chance;
 use karpenter_sim::cloud::{Settings, Stock, Swing};
-use karpenter_sim::fleet::Ailment;
+use karpenter_sim::fleet::{Ailment, Machine};
 use karpenter_sim::journal::Journal;
 use karpenter_sim::world::{Storm, World, cpu};
 use karpenter_testkit::build::node_pool;
@@ -194,7 +194,7 @@ async fn act(w: &World, plot: Plot) {
 /// What is moved on purpose is moved, also after everything is in its place.
 async fn come_to_rest(w: &World, plot: Plot) {
     if plot == Plot::Sick {
-        eventually(w, "nobody is sick", async || !w.fleet.any(|machine| !machine.ailments.is_empty())).await;
+        eventually(w, "nobody is sick", async || !w.fleet.any(Machine::is_sick)).await;
         w.settle().await;
     }
     if plot.moves() {
