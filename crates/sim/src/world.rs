@@ -16,6 +16,7 @@
 //!
 //! Tests use it, so it fails loudly: a method that cannot do what it says panics with the seed and how to replay it.
 
+mod builder;
 mod checks;
 mod clients;
 mod death;
@@ -28,41 +29,35 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::crd;
 use karpenter_api::kinds::{KWOKNodeClass, NodeClaim, NodePool};
 use karpenter_apiserver as apiserver;
-use karpenter_platform::{Clock, TokioClock};
-use karpenter_testkit::build::{self, PoolBuilder};
+use karpenter_platform::Clock;
+use karpenter_testkit::build;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+pub use self::builder::Builder;
 pub use self::checks::Violation;
 pub use self::death::Death;
 use self::death::Fates;
 use self::overseer::Overseer;
 use self::process::{Host, Makings};
 pub use self::storm::Storm;
-use crate::cloud::{Cloud, Settings, Surroundings};
+use crate::cloud::Cloud;
 use crate::cluster::Cluster;
 use crate::fleet::Fleet;
 use crate::journal::Journal;
-use crate::kubelet::{Kubelets, Pace};
+use crate::kubelet::Kubelets;
 use crate::scheduler::Scheduler;
-use crate::workloads::{self, Patience};
-
-/// When worlds begin: late enough for every certificate and early enough to stay readable.
-const EPOCH: &str = "2026-01-01T00:00:00Z";
-
-/// More requests than these at one instant, for each pod that may come at it, are a loop that never lets time pass: a pod
-/// takes about ten.
-const REQUESTS_PER_POD: usize = 50;
+use crate::workloads;
 
 /// What each pod of a workload asks for.
 #[derive(Debug, Clone)]
@@ -77,145 +72,6 @@ impl Requests {
     pub fn memory(mut self, quantity: &str) -> Self {
         self.0["memory"] = json!(quantity);
         self
-    }
-}
-
-/// How a world is put together. What is not said is as a quiet cluster would have it.
-#[derive(Debug, Clone)]
-pub struct Builder {
-    seed: u64,
-    pools: Vec<NodePool>,
-    cloud: Settings,
-    pace: Pace,
-    patience: Patience,
-    /// How many processes of the autoscaler there are; one of several leads.
-    replicas: usize,
-    checks: bool,
-    death: Option<Death>,
-    features: karpenter_controllers::Features,
-    journal: Arc<Journal>,
-    replay: Option<String>,
-    look_every: Duration,
-    /// More pods than these at one time are not expected.
-    crowd: usize,
-}
-
-impl Builder {
-    /// The command that shows this world again, for the report of a failure.
-    #[must_use]
-    pub fn replayed_by(self, command: String) -> Self {
-        Self { replay: Some(command), ..self }
-    }
-
-    /// Where it is written down what happens, for somebody who wants to read it also after a failure.
-    #[must_use]
-    pub fn journal(self, journal: Arc<Journal>) -> Self {
-        Self { journal, ..self }
-    }
-
-    /// What the autoscaler has turned on.
-    #[must_use]
-    pub fn features(self, features: karpenter_controllers::Features) -> Self {
-        Self { features, ..self }
-    }
-
-    #[must_use]
-    pub fn pool(mut self, pool: PoolBuilder) -> Self {
-        self.pools.push(pool.build());
-        self
-    }
-
-    #[must_use]
-    pub fn cloud(self, cloud: Settings) -> Self {
-        Self { cloud, ..self }
-    }
-
-    #[must_use]
-    pub fn pace(self, pace: Pace) -> Self {
-        Self { pace, ..self }
-    }
-
-    #[must_use]
-    pub fn patience(self, patience: Patience) -> Self {
-        Self { patience, ..self }
-    }
-
-    /// Nobody makes nodes.
-    #[must_use]
-    pub fn without_autoscaler(self) -> Self {
-        Self { replicas: 0, ..self }
-    }
-
-    /// Two processes of the autoscaler, of which one leads.
-    #[must_use]
-    pub fn two_replicas(self) -> Self {
-        Self { replicas: 2, ..self }
-    }
-
-    /// The autoscaler dies at this call, and is started again a moment later.
-    #[must_use]
-    pub fn dies_at(self, death: Death) -> Self {
-        Self { death: Some(death), ..self }
-    }
-
-    /// How often somebody looks whether the cluster is as it should be.
-    #[must_use]
-    pub fn looking_every(self, pause: Duration) -> Self {
-        Self { look_every: pause, ..self }
-    }
-
-    /// So many pods may come at one moment, and that is no loop.
-    #[must_use]
-    pub fn crowd(self, pods: usize) -> Self {
-        Self { crowd: pods, ..self }
-    }
-
-    /// Nobody looks whether the cluster is as it should be.
-    #[must_use]
-    pub fn without_checks(self) -> Self {
-        Self { checks: false, ..self }
-    }
-
-    /// Starts everything; the autoscaler's kinds and the class `default` are there when it returns.
-    pub async fn start(self) -> World {
-        let epoch: Timestamp = EPOCH.parse().unwrap_or(Timestamp::UNIX_EPOCH);
-        self.start_with(Arc::new(TokioClock::starting_at(epoch))).await
-    }
-
-    /// Like [`Builder::start`], with somebody else's clock.
-    pub async fn start_with(self, clock: Arc<dyn Clock>) -> World {
-        let (fleet, journal) = (Arc::<Fleet>::default(), self.journal.clone());
-        let of_api = clock.clone();
-        let api = apiserver::Api::new(apiserver::Options {
-            clock: Arc::new(move || of_api.now()),
-            seed: self.seed,
-            managed_fields: false,
-            requests_per_instant: Some(REQUESTS_PER_POD * self.crowd),
-            ..apiserver::Options::default()
-        });
-        let surroundings =
-            Surroundings { seed: self.seed, clock: clock.clone(), fleet: fleet.clone(), journal: journal.clone() };
-        let cloud = Cloud::new(surroundings, self.cloud.clone()).unwrap_or_else(|error| fail(&error.to_string()));
-        let names = if self.replicas > 1 { &["autoscaler-1", "autoscaler-2"][..] } else { &["autoscaler"] };
-        let hosts = names.iter().take(self.replicas).map(|name| (Host::new(name, &clock), Mutex::default())).collect();
-        let mut world = World {
-            client: clients::client(&api, &journal, &clock, "user", None),
-            overseer: Arc::new(Overseer::new(api.clone())),
-            api,
-            clock,
-            fleet,
-            journal,
-            cloud: Arc::new(cloud),
-            actors: Vec::new(),
-            hosts,
-            fates: Fates::new(self.death),
-            watcher: Mutex::new(checks::Watcher::new()),
-            plan: self,
-        };
-        world.install().await;
-        world.start_actors();
-        world.start_autoscaler();
-        world
     }
 }
 
@@ -264,21 +120,7 @@ fn staying(pool: &NodePool) -> NodePool {
 
 impl World {
     pub fn seeded(seed: u64) -> Builder {
-        Builder {
-            seed,
-            pools: Vec::new(),
-            cloud: Settings::default(),
-            pace: Pace::default(),
-            patience: Patience::default(),
-            replicas: 1,
-            checks: true,
-            death: None,
-            features: karpenter_controllers::Features { static_capacity: true, ..Default::default() },
-            journal: Arc::default(),
-            replay: None,
-            look_every: Duration::from_secs(5),
-            crowd: 1000,
-        }
+        Builder::seeded(seed)
     }
 
     pub fn seed(&self) -> u64 {
