@@ -18,57 +18,57 @@ use karpenter_aws::zonal_shift::ShiftInfo;
 type Answer<T> = Result<T, ApiError>;
 
 #[derive(Debug, Clone, Default)]
-pub struct Profile {
-    pub path: String,
-    pub tags: Tags,
-    pub roles: Vec<String>,
+pub(crate) struct Profile {
+    pub(crate) path: String,
+    pub(crate) tags: Tags,
+    pub(crate) roles: Vec<String>,
 }
 
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     /// With their tags.
-    pub subnets: Vec<(SubnetInfo, Tags)>,
-    pub groups: Vec<(SecurityGroupInfo, Tags)>,
-    pub images: Vec<ImageInfo>,
-    pub parameters: BTreeMap<String, String>,
-    pub placement_groups: Vec<PlacementGroupInfo>,
-    pub reservations: Vec<ReservationInfo>,
-    pub instances: Vec<InstanceInfo>,
-    pub statuses: Vec<InstanceStatusInfo>,
-    pub shifts: Vec<ShiftInfo>,
-    pub profiles: BTreeMap<String, Profile>,
-    pub roles: Vec<String>,
-    pub templates: Vec<(TemplateRef, Tags)>,
-    pub cluster: ClusterInfo,
+    pub(crate) subnets: Vec<(SubnetInfo, Tags)>,
+    pub(crate) groups: Vec<(SecurityGroupInfo, Tags)>,
+    pub(crate) images: Vec<ImageInfo>,
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) placement_groups: Vec<PlacementGroupInfo>,
+    pub(crate) reservations: Vec<ReservationInfo>,
+    pub(crate) instances: Vec<InstanceInfo>,
+    pub(crate) statuses: Vec<InstanceStatusInfo>,
+    pub(crate) shifts: Vec<ShiftInfo>,
+    pub(crate) profiles: BTreeMap<String, Profile>,
+    pub(crate) roles: Vec<String>,
+    pub(crate) templates: Vec<(TemplateRef, Tags)>,
+    pub(crate) cluster: ClusterInfo,
     /// The next answers to a call of this name are these errors; a last one that repeats for ever is in `broken`.
-    pub errors: BTreeMap<&'static str, VecDeque<ApiError>>,
-    pub broken: BTreeMap<&'static str, ApiError>,
+    pub(crate) errors: BTreeMap<&'static str, VecDeque<ApiError>>,
+    pub(crate) broken: BTreeMap<&'static str, ApiError>,
     /// Every call by name, with what it was about.
-    pub calls: Vec<(&'static str, String)>,
-    pub messages: VecDeque<QueueMessage>,
+    pub(crate) calls: Vec<(&'static str, String)>,
+    pub(crate) messages: VecDeque<QueueMessage>,
     /// Received and not deleted: they come again.
-    pub hidden: Vec<QueueMessage>,
-    pub deleted: Vec<QueueMessage>,
+    pub(crate) hidden: Vec<QueueMessage>,
+    pub(crate) deleted: Vec<QueueMessage>,
 }
 
 #[derive(Debug, Default)]
-pub struct Account(Mutex<State>);
+pub(crate) struct Account(Mutex<State>);
 
 impl Account {
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
 
-    pub fn break_call(&self, call: &'static str, error: ApiError) {
+    pub(crate) fn break_call(&self, call: &'static str, error: ApiError) {
         self.state().broken.insert(call, error);
     }
 
-    pub fn mend(&self, call: &'static str) {
+    pub(crate) fn mend(&self, call: &'static str) {
         self.state().broken.remove(call);
     }
 
     /// What calls of this name were about, since the last look.
-    pub fn take(&self, call: &str) -> Vec<String> {
+    pub(crate) fn take(&self, call: &str) -> Vec<String> {
         let mut state = self.state();
         let (taken, rest) = std::mem::take(&mut state.calls).into_iter().partition(|(name, _)| *name == call);
         state.calls = rest;

@@ -25,13 +25,13 @@ use tokio::task::JoinHandle;
 use super::account::Account;
 use super::provider::{Names, Provider, ZONES};
 
-pub struct Desk {
-    pub api: Embedded,
-    pub client: Client,
-    pub clock: Arc<TokioClock>,
-    pub account: Arc<Account>,
-    pub provider: Arc<Provider>,
-    pub aws: Arc<Aws>,
+pub(crate) struct Desk {
+    pub(crate) api: Embedded,
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<TokioClock>,
+    pub(crate) account: Arc<Account>,
+    pub(crate) provider: Arc<Provider>,
+    pub(crate) aws: Arc<Aws>,
     options: Options,
     running: JoinHandle<()>,
 }
@@ -42,7 +42,7 @@ impl Drop for Desk {
     }
 }
 
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         region: "us-west-2".to_owned(),
         cluster: Cluster {
@@ -63,11 +63,11 @@ pub fn options() -> Options {
     }
 }
 
-pub fn tags(pairs: &[(&str, &str)]) -> Tags {
+pub(crate) fn tags(pairs: &[(&str, &str)]) -> Tags {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-pub fn image(id: &str, architecture: &str, created: i64) -> ImageInfo {
+pub(crate) fn image(id: &str, architecture: &str, created: i64) -> ImageInfo {
     ImageInfo {
         id: id.to_owned(),
         name: format!("name-{id}"),
@@ -112,11 +112,11 @@ fn account() -> Account {
 }
 
 impl Desk {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(options()).await
     }
 
-    pub async fn with(options: Options) -> Self {
+    pub(crate) async fn with(options: Options) -> Self {
         let clock = Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
         let of_api = clock.clone();
         let api = Embedded::new(ApiOptions { clock: Arc::new(move || of_api.now()), ..ApiOptions::default() });
@@ -135,7 +135,7 @@ impl Desk {
     }
 
     /// Another process takes over: it knows nothing but what is in the API and in the account.
-    pub async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.running.abort();
         self.provider = Arc::new(Provider::new(self.account.clone(), self.clock.clone()));
         (self.aws, self.running) = process(&self.client, &self.clock, &self.account, &self.provider, &self.options);
@@ -143,20 +143,20 @@ impl Desk {
     }
 
     /// The process dies.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.running.abort();
     }
 
-    pub async fn wait(&self, seconds: u64) {
+    pub(crate) async fn wait(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
     /// Until the watches have brought everything and the controllers have done what follows from it.
-    pub async fn look(&self) {
+    pub(crate) async fn look(&self) {
         self.wait(2).await;
     }
 
-    pub async fn add<K>(&self, object: Value) -> K
+    pub(crate) async fn add<K>(&self, object: Value) -> K
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone + Debug,
     {
@@ -166,7 +166,7 @@ impl Desk {
         added
     }
 
-    pub async fn change<K>(&self, name: &str, patch: Value) -> K
+    pub(crate) async fn change<K>(&self, name: &str, patch: Value) -> K
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
     {
@@ -176,7 +176,7 @@ impl Desk {
         changed
     }
 
-    pub async fn set_status<K>(&self, name: &str, status: Value) -> K
+    pub(crate) async fn set_status<K>(&self, name: &str, status: Value) -> K
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
     {
@@ -187,7 +187,7 @@ impl Desk {
         changed
     }
 
-    pub async fn delete<K>(&self, name: &str)
+    pub(crate) async fn delete<K>(&self, name: &str)
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
     {
@@ -196,7 +196,7 @@ impl Desk {
         self.look().await;
     }
 
-    pub async fn get<K>(&self, name: &str) -> Option<K>
+    pub(crate) async fn get<K>(&self, name: &str) -> Option<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
     {
@@ -204,7 +204,7 @@ impl Desk {
     }
 
     /// A class with the usual selectors; members of `spec` replace its own.
-    pub async fn add_class(&self, name: &str, spec: Value) -> EC2NodeClass {
+    pub(crate) async fn add_class(&self, name: &str, spec: Value) -> EC2NodeClass {
         let discovery = json!([{ "tags": { "karpenter.sh/discovery": "cluster" } }]);
         let mut class = json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name },
@@ -218,11 +218,11 @@ impl Desk {
         self.class(name).await
     }
 
-    pub async fn class(&self, name: &str) -> EC2NodeClass {
+    pub(crate) async fn class(&self, name: &str) -> EC2NodeClass {
         self.get(name).await.unwrap()
     }
 
-    pub async fn add_pool(&self, name: &str, requirements: Value) -> NodePool {
+    pub(crate) async fn add_pool(&self, name: &str, requirements: Value) -> NodePool {
         let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
         self.add(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
@@ -232,7 +232,7 @@ impl Desk {
     }
 
     /// A claim of the class `default`, with what is said of its metadata merged in.
-    pub async fn add_claim(&self, name: &str, metadata: Value) -> NodeClaim {
+    pub(crate) async fn add_claim(&self, name: &str, metadata: Value) -> NodeClaim {
         let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
         let mut claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -244,7 +244,7 @@ impl Desk {
     }
 
     /// A claim with an instance `i-NAME` in the first zone, and a registered node of its name.
-    pub async fn add_running(&self, name: &str, labels: &[(&str, &str)]) -> NodeClaim {
+    pub(crate) async fn add_running(&self, name: &str, labels: &[(&str, &str)]) -> NodeClaim {
         let mut all = json!({
             "karpenter.sh/nodepool": "pool", "karpenter.sh/capacity-type": "spot",
             "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "test-zone-1a",
@@ -270,16 +270,16 @@ impl Desk {
         self.set_status(name, status).await
     }
 
-    pub async fn claim(&self, name: &str) -> NodeClaim {
+    pub(crate) async fn claim(&self, name: &str) -> NodeClaim {
         self.get(name).await.unwrap()
     }
 
-    pub async fn is_going(&self, claim: &str) -> bool {
+    pub(crate) async fn is_going(&self, claim: &str) -> bool {
         self.claim(claim).await.metadata.deletion_timestamp.is_some()
     }
 
     /// Events that were said since the last look: kind, name, reason and message; conditions speak for themselves.
-    pub fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<String> {
         let told = self.aws.ctx.report.events.take().into_iter().map(|(_, event)| event);
         let told = told.filter(|event| !event.message.starts_with("Status condition") && event.reason != "Finalized");
         told.map(|event| {
@@ -324,7 +324,7 @@ fn process(
 }
 
 /// Members of the second replace those of the first, objects member by member; null removes.
-pub fn merge(into: &mut Value, more: Value) {
+pub(crate) fn merge(into: &mut Value, more: Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {
             for (key, value) in more {
@@ -340,7 +340,7 @@ pub fn merge(into: &mut Value, more: Value) {
 }
 
 /// Status and reason of a condition.
-pub fn says<'a>(conditions: &'a [Condition], type_: &str) -> (&'a str, &'a str) {
+pub(crate) fn says<'a>(conditions: &'a [Condition], type_: &str) -> (&'a str, &'a str) {
     let found = conditions.iter().find(|condition| condition.type_ == type_);
     found.map_or(("", ""), |condition| (condition.status.as_str(), condition.reason.as_str()))
 }

@@ -1,5 +1,7 @@
 //! The controllers of AWS, running, on an API in the process and with an account in memory.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::needless_pass_by_value, reason = "a test crate")]
+
 mod account;
 mod classes;
 mod desk;

@@ -31,28 +31,28 @@ use karpenter_platform::{
 
 use super::account::Account;
 
-pub const ZONES: [(&str, &str); 3] =
+pub(crate) const ZONES: [(&str, &str); 3] =
     [("test-zone-1a", "tstz1-1a"), ("test-zone-1b", "tstz1-1b"), ("test-zone-1c", "tstz1-1c")];
 
 #[derive(Debug)]
-pub struct Provider {
+pub(crate) struct Provider {
     account: Arc<Account>,
     clock: Arc<dyn Clock>,
     policy: LabelPolicy,
     kinds: [NodeClassKind; 1],
     catalogue: Catalogue,
-    pub told: Mutex<Told>,
+    pub(crate) told: Mutex<Told>,
 }
 
 /// What the controllers have told it.
 #[derive(Debug, Default)]
-pub struct Told {
-    pub subnets: BTreeMap<String, i64>,
-    pub reservations: BTreeMap<String, u32>,
-    pub refused: Vec<String>,
-    pub shifted: ShiftedZones,
-    pub observed: Vec<String>,
-    pub leads: usize,
+pub(crate) struct Told {
+    pub(crate) subnets: BTreeMap<String, i64>,
+    pub(crate) reservations: BTreeMap<String, u32>,
+    pub(crate) refused: Vec<String>,
+    pub(crate) shifted: ShiftedZones,
+    pub(crate) observed: Vec<String>,
+    pub(crate) leads: usize,
 }
 
 fn known(name: &str, arch: &str) -> InstanceTypeInfo {
@@ -73,7 +73,7 @@ fn known(name: &str, arch: &str) -> InstanceTypeInfo {
 }
 
 impl Provider {
-    pub fn new(account: Arc<Account>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(account: Arc<Account>, clock: Arc<dyn Clock>) -> Self {
         let mut catalogue = Catalogue::default();
         let types = [("c5.large", "x86_64"), ("m5.large", "x86_64"), ("m6g.large", "arm64")];
         catalogue.types_answered(types.map(|(name, arch)| known(name, arch)).to_vec());
@@ -194,7 +194,7 @@ impl Shared for Provider {
 
 /// Nothing of it is used but the names: the core's controllers do not run.
 #[derive(Debug)]
-pub struct Names(pub Arc<Provider>);
+pub(crate) struct Names(pub(crate) Arc<Provider>);
 
 #[async_trait]
 impl CloudProvider for Names {
