@@ -241,31 +241,23 @@ impl World {
         let condition = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
         let id = Some(format!("plan://{name}"));
         let node = NodeView {
-            name: name.to_owned(),
             uid: name.to_owned(),
             provider_id: id.clone(),
             created_at: self.now,
-            deleting_since: None,
             has_finalizer: true,
             labels: labels.clone(),
-            annotations: BTreeMap::new(),
             taints: claim.pool.taints.clone(),
             capacity: capacity.clone(),
             allocatable: allocatable.clone(),
             ready: true,
-            conditions: Vec::new(),
-            boot_id: String::new(),
+            ..NodeView::new(name)
         };
         let view = ClaimView {
-            name: name.to_owned(),
             uid: name.to_owned(),
             created_at: self.now,
-            deleting_since: None,
             has_finalizer: true,
             labels,
-            annotations: BTreeMap::new(),
             pool: Some(claim.pool.name.clone()),
-            node_class: claim.pool.node_class.clone(),
             requirements: Requirements::clone(&claim.requirements),
             requests: claim.requests.clone(),
             taints: claim.pool.taints.clone(),
@@ -279,17 +271,9 @@ impl World {
             launched: condition,
             registered: condition,
             initialized: condition,
-            drained: None,
-            volumes_detached: None,
-            instance_terminating: None,
-            consistent: None,
-            drifted: None,
             consolidatable: claim.pool.consolidate_after != NillableDuration::Never,
-            rebooting: false,
-            reboot: None,
-            disruption_reason: None,
-            last_pod_event: None,
             pool_uid: Some(claim.pool.uid.clone()),
+            ..ClaimView::new(name, claim.pool.node_class.clone())
         };
         let mut node =
             ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(view)), ..ExistingNode::default() };

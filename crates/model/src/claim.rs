@@ -85,3 +85,45 @@ pub struct ClaimView {
     /// Of the pool that owns the claim.
     pub pool_uid: Option<String>,
 }
+
+impl ClaimView {
+    /// A claim that nothing has happened to, without a pool.
+    pub fn new(name: impl Into<String>, node_class: NodeClassRef) -> Self {
+        let unknown = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };
+        Self {
+            name: name.into(),
+            uid: String::new(),
+            created_at: Timestamp::UNIX_EPOCH,
+            deleting_since: None,
+            has_finalizer: false,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            pool: None,
+            node_class,
+            requirements: Requirements::new(),
+            requests: Resources::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            expire_after: NillableDuration::Never,
+            termination_grace_period: None,
+            provider_id: None,
+            node_name: None,
+            capacity: Resources::new(),
+            allocatable: Resources::new(),
+            launched: unknown,
+            registered: unknown,
+            initialized: unknown,
+            drained: None,
+            volumes_detached: None,
+            instance_terminating: None,
+            consistent: None,
+            drifted: None,
+            consolidatable: false,
+            rebooting: false,
+            reboot: None,
+            disruption_reason: None,
+            last_pod_event: None,
+            pool_uid: None,
+        }
+    }
+}

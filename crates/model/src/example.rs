@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::budget::Budgets;
-use crate::claim::{ClaimView, ConditionView, Status};
+use crate::claim::ClaimView;
 use crate::duration::{GoDuration, NillableDuration};
 use crate::node::NodeView;
 use crate::pod::{PodId, PodOwner, PodPhase, PodView};
@@ -41,62 +41,12 @@ pub fn pod(name: &str) -> PodView {
 
 /// A node without labels, taints, resources or provider ID, not ready.
 pub fn node(name: &str) -> NodeView {
-    NodeView {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        provider_id: None,
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        taints: Vec::new(),
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        ready: false,
-        conditions: Vec::new(),
-        boot_id: String::new(),
-    }
+    NodeView { uid: format!("uid-of-{name}"), ..NodeView::new(name) }
 }
 
 /// A claim without a pool that nothing has happened to.
 pub fn claim(name: &str) -> ClaimView {
-    let condition = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };
-    ClaimView {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        created_at: Timestamp::UNIX_EPOCH,
-        deleting_since: None,
-        has_finalizer: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        pool: None,
-        node_class: node_class(),
-        requirements: Requirements::new(),
-        requests: Resources::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        expire_after: NillableDuration::Never,
-        termination_grace_period: None,
-        provider_id: None,
-        node_name: None,
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        launched: condition,
-        registered: condition,
-        initialized: condition,
-        drained: None,
-        volumes_detached: None,
-        instance_terminating: None,
-        consistent: None,
-        drifted: None,
-        consolidatable: false,
-        rebooting: false,
-        reboot: None,
-        disruption_reason: None,
-        last_pod_event: None,
-        pool_uid: None,
-    }
+    ClaimView { uid: format!("uid-of-{name}"), ..ClaimView::new(name, node_class()) }
 }
 
 /// A ready pool without restrictions.

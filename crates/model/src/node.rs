@@ -40,6 +40,26 @@ pub struct NodeCondition {
 }
 
 impl NodeView {
+    /// A node of which nothing but the name is known.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            uid: String::new(),
+            provider_id: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            deleting_since: None,
+            has_finalizer: false,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints: Vec::new(),
+            capacity: Resources::new(),
+            allocatable: Resources::new(),
+            ready: false,
+            conditions: Vec::new(),
+            boot_id: String::new(),
+        }
+    }
+
     fn has_true_label(&self, key: &str) -> bool {
         self.labels.get(key).is_some_and(|value| value == "true")
     }
