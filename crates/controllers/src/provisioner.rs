@@ -126,7 +126,11 @@ impl Passes {
     /// refused before and nothing has changed since.
     fn batch(&mut self, ctx: &Context) -> Batch {
         let now = ctx.clock.now();
-        let state = ctx.state();
+        let nominated_until = ctx.nomination_end();
+        let mut state = ctx.state();
+        for claim in state.hold(now) {
+            state.nominate(&claim, nominated_until);
+        }
         let world = state.world();
         let mut waiting = state.pending_pods();
         let moving = state.moving_pods(now);

@@ -130,7 +130,7 @@ impl ClusterState {
         (claim.is_some() || node.is_some()).then(|| ExistingNode { node, claim, ..ExistingNode::default() })
     }
 
-    fn requested_on(&self, node: &str) -> Resources {
+    pub(crate) fn requested_on(&self, node: &str) -> Resources {
         let mut requested = Resources::new();
         for pod in self.bound.get(node).into_iter().flatten() {
             requested.add(&pod.requests);

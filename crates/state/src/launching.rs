@@ -46,22 +46,8 @@ impl StandIn {
                 known.entry(requirement.key().to_owned()).or_insert_with(|| value.to_owned());
             }
         }
-        let node = NodeView {
-            name: claim.name.clone(),
-            uid: String::new(),
-            provider_id: None,
-            created_at: claim.created_at,
-            deleting_since: None,
-            has_finalizer: false,
-            labels: known.clone(),
-            annotations: BTreeMap::new(),
-            taints: Vec::new(),
-            capacity: Resources::new(),
-            allocatable: Resources::new(),
-            ready: false,
-            conditions: Vec::new(),
-            boot_id: String::new(),
-        };
+        let node =
+            NodeView { created_at: claim.created_at, labels: known.clone(), ..NodeView::new(claim.name.as_str()) };
         let stand_in = ClaimView {
             labels: known,
             capacity: claim.requests.clone(),
@@ -143,9 +129,11 @@ impl ClusterState {
         })
     }
 
-    /// The pod has a place on a claim that is not launched yet: planning for it again would buy a second one.
+    /// The pod has a place on a claim that is not launched yet, or keeps one ([`ClusterState::hold`]): planning for it again
+    /// would buy a second one.
     pub fn is_in_hand(&self, pod: &PodId) -> bool {
-        self.expectations.claim_of(pod).is_some_and(|claim| self.launching.0.contains_key(claim))
+        let launching = |claim: &str| self.launching.0.contains_key(claim);
+        self.expectations.claim_of(pod).is_some_and(launching) || self.holding.has(pod)
     }
 
     /// Usage of a pool with what its unlaunched claims may become, so that limits hold at every moment.
@@ -157,9 +145,11 @@ impl ClusterState {
         all
     }
 
-    /// What a pass may put pods on: [`ClusterState::nodes`], and what stands for claims that are not launched; by name.
+    /// What a pass may put pods on: [`ClusterState::nodes`], with those who keep a place there, and what stands for claims that
+    /// are not launched; by name.
     pub fn places(&self) -> Vec<ExistingNode> {
         let mut places = self.nodes();
+        self.seat(&mut places);
         if self.launching.0.is_empty() {
             return places;
         }
@@ -174,12 +164,15 @@ impl ClusterState {
         entry.is_some_and(|entry| self.needs_place_for_pods(&entry))
     }
 
+    /// The pod has no node that it may stay on.
+    pub(crate) fn waits(&self, pod: &PodView) -> bool {
+        pod.is_active() && pod.node_name.as_deref().is_none_or(|node| self.is_leaving(node))
+    }
+
     fn place(&self, name: &str, stand_in: &StandIn) -> ExistingNode {
         // Who has found a node meanwhile counts there.
-        let waits =
-            |pod: &Arc<PodView>| pod.is_active() && pod.node_name.as_deref().is_none_or(|node| self.is_leaving(node));
-        let pods: Vec<Arc<PodView>> =
-            self.expectations.pods_of(name).filter_map(|id| self.pod(id)).filter(waits).collect();
+        let expected = self.expectations.pods_of(name).filter_map(|id| self.pod(id));
+        let pods: Vec<Arc<PodView>> = expected.filter(|pod| self.waits(pod)).collect();
         let mut requested = Resources::new();
         for pod in &pods {
             requested.add(&pod.requests);

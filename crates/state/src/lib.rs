@@ -20,6 +20,7 @@ mod default_spread;
 mod devices;
 mod entries;
 mod expectations;
+mod holding;
 mod intake;
 mod launching;
 mod ledger;
@@ -38,6 +39,7 @@ pub use refusals::{Refusals, Standing, World};
 pub use volumes::{VolumeChange, VolumeError, Volumes};
 
 use self::devices::Devices;
+use self::holding::Holding;
 use self::launching::Launching;
 use self::ledger::Ledger;
 use self::stamp::Stamp;
@@ -141,6 +143,8 @@ pub struct ClusterState {
     ledger: Ledger,
     /// Claims without an instance that are not going.
     launching: Launching,
+    /// Pods that keep the place they were promised.
+    holding: Holding,
     usage: Usage,
     /// Claims that a disruption command has chosen, by name.
     marked: BTreeSet<String>,

@@ -102,7 +102,7 @@ impl Storage {
 #[test]
 fn claims_are_checked() {
     let zonal = || class("zonal", "d.csi", &[]);
-    for (name, storage, want) in [
+    for (name, storage, want) in vec![
         ("SC-18, SC-235 no claim", storage(), "persistent volume claim default/c not found"),
         (
             "SC-235 no such class",

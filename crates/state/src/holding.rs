@@ -1,0 +1,229 @@
+//! Pods that keep the place they were promised (SCH-24, SCH-25).
+//!
+//! A node takes a while to start, and kube-scheduler lets a pod that it has refused wait for up to ten seconds before it looks again.
+//! Passes that are made meanwhile would plan the same pods for the same nodes once more, in another order than the first
+//! time; whoever then finds no room gets a second node, although the first one is waiting for them. So a pod keeps its place
+//! while its node starts and a little longer, as long as there is room for it; passes see it as if it were there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::snapshot::ExistingNode;
+
+use crate::ClusterState;
+
+/// How long a pod keeps its place on a node that is ready for it: the longest pause of kube-scheduler, and also how often a
+/// pod that waits asks for a pass (SCH-3).
+const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub(crate) struct Holding {
+    /// Who keeps a place, by claim.
+    places: BTreeMap<String, Vec<PodId>>,
+    pods: BTreeSet<PodId>,
+    /// Since when a pod could have been bound to its claim's node.
+    ready_since: BTreeMap<PodId, (String, Timestamp)>,
+}
+
+impl Holding {
+    pub(crate) fn has(&self, pod: &PodId) -> bool {
+        self.pods.contains(pod)
+    }
+
+    fn on(&self, claim: &str) -> &[PodId] {
+        self.places.get(claim).map_or(&[], Vec::as_slice)
+    }
+
+    fn is_over(&mut self, pod: &PodId, claim: &str, now: Timestamp) -> bool {
+        let known = self.ready_since.entry(pod.clone()).or_insert_with(|| (claim.to_owned(), now));
+        if known.0 != claim {
+            *known = (claim.to_owned(), now);
+        }
+        let over = now.duration_since(known.1) >= PATIENCE;
+        if over {
+            // Planned for the same node again, it has the same time again.
+            self.ready_since.remove(pod);
+        }
+        over
+    }
+}
+
+impl ClusterState {
+    /// Decides who keeps a place, for the pass that is about to be made. The claims whose nodes they are expected on.
+    pub fn hold(&mut self, now: Timestamp) -> Vec<String> {
+        let mut expected: BTreeMap<String, Vec<Arc<PodView>>> = BTreeMap::new();
+        let moving = self.moving_pods(now).into_values();
+        for pod in self.waiting.iter().map(|pod| self.view(&pod.0).clone()).chain(moving) {
+            if let Some(claim) = self.expectations.claim_of(&pod.id) {
+                expected.entry(claim.to_owned()).or_default().push(pod);
+            }
+        }
+        let mut holding = std::mem::take(&mut self.holding);
+        holding.places.clear();
+        holding.pods.clear();
+        let waits: BTreeSet<&PodId> = expected.values().flatten().map(|pod| &pod.id).collect();
+        holding.ready_since.retain(|id, _| waits.contains(id));
+        for (claim, pods) in &expected {
+            let Some(place) = self.held_place(claim) else { continue };
+            let mut room = place.available();
+            for pod in pods {
+                let fits = pod.requests.fits(&room);
+                if fits && !(place.is_initialized() && holding.is_over(&pod.id, claim, now)) {
+                    room.subtract(&pod.requests);
+                    holding.pods.insert(pod.id.clone());
+                    holding.places.entry(claim.clone()).or_default().push(pod.id.clone());
+                }
+            }
+        }
+        self.holding = holding;
+        self.holding.places.keys().cloned().collect()
+    }
+
+    /// A launched claim that is not going, with its node if it has one, and with what is used of it.
+    fn held_place(&self, claim: &str) -> Option<ExistingNode> {
+        let mut place = self.entry(self.claims.get(claim)?.provider_id.as_deref()?)?;
+        if self.needs_place_for_pods(&place) || place.claim.as_ref().is_none_or(|known| known.name != claim) {
+            return None;
+        }
+        if let Some(node) = &place.node {
+            place.requested = self.requested_on(&node.name);
+        }
+        Some(place)
+    }
+
+    /// Puts those who keep a place where they keep it.
+    pub(crate) fn seat(&self, places: &mut [ExistingNode]) {
+        if self.holding.places.is_empty() {
+            return;
+        }
+        for place in places {
+            let Some(claim) = place.claim.as_ref().map(|claim| claim.name.clone()) else { continue };
+            // Who has been bound meanwhile counts where it is.
+            let held = self.holding.on(&claim).iter().filter_map(|id| self.pod(id)).filter(|pod| self.waits(pod));
+            let held: Vec<Arc<PodView>> = held.collect();
+            for pod in &held {
+                place.requested.add(&pod.requests);
+            }
+            if !held.is_empty() {
+                place.pods.extend(held);
+                place.pods.sort_by(|a, b| a.id.cmp(&b.id));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::claim::ClaimView;
+    use karpenter_model::labels;
+    use karpenter_model::node::NodeView;
+    use karpenter_model::quantity::Quantity;
+    use karpenter_model::resources::Resources;
+    use karpenter_model::{example, snapshot};
+
+    use super::*;
+    use crate::Change;
+
+    fn time(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn cpu(count: i64) -> Resources {
+        Resources::new().with("cpu", Quantity::units(count))
+    }
+
+    fn pod(name: &str) -> PodView {
+        PodView { unschedulable: true, ..example::pod(name).but(|pod| pod.requests = cpu(2)) }
+    }
+
+    fn claim() -> ClaimView {
+        ClaimView { provider_id: Some("id".into()), allocatable: cpu(5), capacity: cpu(5), ..example::claim("a") }
+    }
+
+    fn node(initialized: bool) -> NodeView {
+        let mut all: BTreeMap<String, String> =
+            [(labels::NODEPOOL, "pool"), (labels::INSTANCE_TYPE, "large"), (labels::REGISTERED, "true")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into();
+        if initialized {
+            all.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
+        }
+        let (capacity, allocatable) = (cpu(5), cpu(5));
+        NodeView { provider_id: Some("id".into()), labels: all, capacity, allocatable, ..example::node("n") }
+    }
+
+    /// A claim with two pods that were promised it, and one that was not.
+    fn state() -> ClusterState {
+        let mut state = ClusterState::default();
+        state.apply(Change::Claim(Arc::new(claim())));
+        for name in ["x", "y", "z"] {
+            state.apply(Change::Pod(Arc::new(pod(name))));
+        }
+        for name in ["x", "y"] {
+            state.expectations.expect(&pod(name).id, Some("a"));
+        }
+        state
+    }
+
+    fn in_hand(state: &mut ClusterState, second: i64) -> Vec<&'static str> {
+        state.hold(time(second));
+        ["x", "y", "z"].into_iter().filter(|name| state.is_in_hand(&pod(name).id)).collect()
+    }
+
+    fn place(state: &ClusterState) -> snapshot::ExistingNode {
+        state.places().into_iter().next().unwrap()
+    }
+
+    /// SCH-24, SCH-25: pods keep the place on a node that starts, however long that takes, and passes see them there.
+    #[test]
+    fn pods_keep_their_place_while_the_node_starts() {
+        let mut state = state();
+        for second in [0, 1000] {
+            assert_eq!(in_hand(&mut state, second), ["x", "y"]);
+        }
+        state.apply(Change::Node(Arc::new(node(false))));
+        assert_eq!(in_hand(&mut state, 2000), ["x", "y"]);
+        assert_eq!((place(&state).pods.len(), place(&state).available().to_string().as_str()), (2, "cpu: 1"));
+        assert_eq!(state.nodes()[0].pods.len(), 0, "only passes for pods that wait see them there");
+    }
+
+    /// SCH-3: once the node is ready they have ten seconds; then they are planned again, and may keep the place again.
+    #[test]
+    fn a_ready_node_is_waited_for_for_a_while() {
+        let mut state = state();
+        state.apply(Change::Node(Arc::new(node(true))));
+        assert_eq!(state.hold(time(0)), ["a"], "its node is nominated");
+        assert_eq!(in_hand(&mut state, 9), ["x", "y"]);
+        assert!(in_hand(&mut state, 10).is_empty());
+        state.expectations.expect(&pod("x").id, Some("a"));
+        state.expectations.expect(&pod("y").id, None);
+        assert_eq!(in_hand(&mut state, 11), ["x"]);
+        assert_eq!(in_hand(&mut state, 20), ["x"]);
+        assert!(in_hand(&mut state, 21).is_empty());
+    }
+
+    /// What ends the promise: the room is taken, the node goes, the claim is gone, the pod is bound.
+    #[test]
+    fn places_are_lost() {
+        let mut state = state();
+        state.apply(Change::Node(Arc::new(node(true))));
+        let other = PodView { node_name: Some("n".into()), ..pod("other") };
+        state.apply(Change::Pod(Arc::new(other)));
+        assert_eq!(in_hand(&mut state, 0), ["x"], "there is room for one more");
+        let bound = PodView { node_name: Some("n".into()), unschedulable: false, ..pod("x") };
+        state.apply(Change::Pod(Arc::new(bound)));
+        assert_eq!(place(&state).pods.len(), 2, "bound since it was held: counted once");
+        assert!(in_hand(&mut state, 0).is_empty(), "y finds no room");
+        let mut state = self::state();
+        state.mark("a", true);
+        assert!(in_hand(&mut state, 0).is_empty(), "it is about to go");
+        state.mark("a", false);
+        assert_eq!(in_hand(&mut state, 0), ["x", "y"]);
+        state.apply(Change::Claim(Arc::new(ClaimView { deleting_since: Some(time(1)), ..claim() })));
+        assert!(in_hand(&mut state, 0).is_empty(), "it goes");
+        state.apply(Change::ClaimGone("a".into()));
+        assert!(in_hand(&mut state, 0).is_empty() && state.places().is_empty(), "it is gone");
+    }
+}
