@@ -1,7 +1,6 @@
 //! From a claim to an instance.
 
 use karpenter_api::conditions::Conditioned as _;
-use karpenter_apiserver::{Fault, Rule, Verb};
 use karpenter_platform::{CallError, CreateError};
 use serde_json::json;
 
@@ -57,8 +56,7 @@ async fn a_lost_write_launches_nothing_twice() {
     let desk = Desk::start().await;
     desk.add_claim("a", json!({})).await;
     desk.lifecycle("a").await.unwrap();
-    desk.api
-        .add_fault(Rule::new(Fault::RequestLost).kind("NodeClaim").verb(Verb::Patch).subresource("status").times(1));
+    desk.lose_status_write("NodeClaim");
     assert!(desk.lifecycle("a").await.is_err());
     desk.lifecycle("a").await.unwrap();
     assert_eq!(desk.shop.book().created, 1);
@@ -72,8 +70,7 @@ async fn a_crash_between_launch_and_write_leaves_one_instance() {
     let mut desk = Desk::start().await;
     desk.add_claim("a", json!({})).await;
     desk.lifecycle("a").await.unwrap();
-    desk.api
-        .add_fault(Rule::new(Fault::RequestLost).kind("NodeClaim").verb(Verb::Patch).subresource("status").times(1));
+    desk.lose_status_write("NodeClaim");
     assert!(desk.lifecycle("a").await.is_err());
     let half = desk.claim("a").await;
     assert!(half.labels().contains_key("node.kubernetes.io/instance-type"), "labels come first");

@@ -440,6 +440,12 @@ impl Desk {
         self.set_status(name, json!({ "conditions": conditions })).await
     }
 
+    /// The next write to the status of an object of the kind gets lost on its way.
+    pub(super) fn lose_status_write(&self, kind: &str) {
+        let rule = Rule::new(Fault::RequestLost).kind(kind).verb(Verb::Patch).subresource("status").times(1);
+        self.api.add_fault(rule);
+    }
+
     /// The next writes of this kind meet somebody else's.
     pub(super) fn conflict(&self, kind: &str, subresource: &str, times: u64) {
         let rule = Rule::new(Fault::Conflict).kind(kind).verb(Verb::Patch).subresource(subresource).times(times);

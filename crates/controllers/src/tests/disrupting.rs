@@ -374,7 +374,7 @@ async fn a_delete_goes_on_without_what_cannot_be_marked() {
     assert!(is_going(desk.get("a").await.as_ref()), "but with the next");
 }
 
-/// DIS-164 … DIS-166, DC-163, X17: drifted nodes of a static pool are replaced one by one, within budget and limit.
+/// DIS-164 … DIS-166, DC-163, LIF-110, X17: drifted nodes of a static pool are replaced one by one, within budget and limit.
 #[tokio::test(start_paused = true)]
 async fn static_pools_are_rolled_within_budget_and_limit() {
     let features = crate::Features { static_capacity: true, ..crate::Features::default() };

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use karpenter_api::conditions::Conditioned as _;
-use karpenter_apiserver::{Fault, Rule, Verb};
 use karpenter_platform::{CallError, InstanceError};
 use serde_json::json;
 
@@ -69,8 +68,7 @@ async fn an_instance_that_was_not_written_down_goes_too() {
     let mut desk = Desk::start().await;
     desk.add_claim("a", json!({})).await;
     desk.lifecycle("a").await.unwrap();
-    desk.api
-        .add_fault(Rule::new(Fault::RequestLost).kind("NodeClaim").verb(Verb::Patch).subresource("status").times(1));
+    desk.lose_status_write("NodeClaim");
     assert!(desk.lifecycle("a").await.is_err());
     assert_eq!(desk.shop.book().machines.len(), 1);
     desk.restart().await;
