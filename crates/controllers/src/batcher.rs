@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -15,6 +16,15 @@ pub struct Batcher {
     seen: Mutex<BTreeSet<String>>,
     /// Holds one wake-up while nobody waits; more of them come to the same.
     wake: Notify,
+    /// The same for what makes a pass worth while but is nobody new: it is not waited for.
+    nudged: Notify,
+}
+
+/// What opened a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    Triggered,
+    Nudged,
 }
 
 impl Batcher {
@@ -25,32 +35,58 @@ impl Batcher {
         }
     }
 
-    /// The world changed in a way that no id stands for (V15-108).
+    /// A trigger that no id stands for (V15-108).
     pub fn notify_one(&self) {
         self.wake.notify_one();
     }
 
-    /// Waits for a trigger and then for the window to close. `false` when nothing came for `patience`.
-    pub async fn gathered(&self, batching: Batching, patience: Duration) -> bool {
-        let triggered = tokio::time::timeout(patience, self.wake.notified()).await.is_ok();
-        if triggered {
-            let closes = Instant::now() + batching.longest;
-            loop {
-                let idle = (Instant::now() + batching.idle).min(closes);
-                let heard = tokio::time::timeout_at(idle, self.wake.notified()).await.is_ok();
-                if !heard || Instant::now() >= closes {
-                    break;
-                }
-            }
-        }
-        self.seen().clear();
-        triggered
+    /// The world changed: a pass may find something, so one is made soon. Unlike a trigger this holds no window open: while
+    /// hundreds of claims come to life there is such news all the time, and pods that wait would wait for the last of it.
+    pub fn nudge(&self) {
+        self.nudged.notify_one();
     }
 
-    /// Waits for the next trigger, at most so long. Its pods are in the state; a pass is due anyway.
+    /// Waits for a trigger and then for the window to close. `false` when nothing came for `patience`.
+    pub async fn gathered(&self, batching: Batching, patience: Duration) -> bool {
+        let opened = tokio::time::timeout(patience, self.next()).await.ok();
+        if let Some(opened) = opened {
+            let triggered = opened == Opened::Triggered
+                // The window of the first trigger begins with it, whatever was heard before.
+                || tokio::time::timeout(batching.idle, self.wake.notified()).await.is_ok();
+            if triggered {
+                self.window(batching).await;
+            }
+            // The pass sees what the nudges were about. One that comes from here on asks for the next.
+            let _ = self.nudged.notified().now_or_never();
+        }
+        self.seen().clear();
+        opened.is_some()
+    }
+
+    /// From the first trigger until it is quiet, or has taken long enough.
+    async fn window(&self, batching: Batching) {
+        let closes = Instant::now() + batching.longest;
+        loop {
+            let idle = (Instant::now() + batching.idle).min(closes);
+            let heard = tokio::time::timeout_at(idle, self.wake.notified()).await.is_ok();
+            if !heard || Instant::now() >= closes {
+                return;
+            }
+        }
+    }
+
+    async fn next(&self) -> Opened {
+        tokio::select! {
+            biased;
+            () = self.wake.notified() => Opened::Triggered,
+            () = self.nudged.notified() => Opened::Nudged,
+        }
+    }
+
+    /// Waits for the next trigger or nudge, at most so long. What it is about is in the state; a pass is due anyway.
     pub async fn heard(&self, patience: Duration) {
         // Whether something came or not, the caller looks again.
-        let _ = tokio::time::timeout(patience, self.wake.notified()).await;
+        let _ = tokio::time::timeout(patience, self.next()).await;
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -113,5 +149,42 @@ mod tests {
         assert!(batcher.gathered(FIVE_AND_TEN, Duration::from_secs(1)).await);
         assert_eq!(started.elapsed().as_secs(), 8);
         task.await.unwrap();
+    }
+
+    /// SCH-5, SCH-6: news of the world asks for a pass but holds no window open, and takes nothing of a later one's time.
+    #[tokio::test(start_paused = true)]
+    async fn nudges_hold_nothing_up() {
+        let nudging = |batcher: &Arc<Batcher>| {
+            let batcher = batcher.clone();
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    batcher.nudge();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            })
+        };
+        for (trigger_at, want) in [(None, 5), (Some(0), 5), (Some(4), 9)] {
+            let batcher = Arc::new(Batcher::default());
+            let news = nudging(&batcher);
+            let started = Instant::now();
+            let triggering = batcher.clone();
+            let pod = tokio::spawn(async move {
+                if let Some(second) = trigger_at {
+                    tokio::time::sleep(Duration::from_secs(second)).await;
+                    triggering.trigger("p");
+                }
+            });
+            assert!(batcher.gathered(FIVE_AND_TEN, Duration::from_secs(1)).await, "a nudge alone asks for a pass");
+            assert_eq!(started.elapsed().as_secs(), want, "{trigger_at:?}");
+            news.abort();
+            pod.await.unwrap();
+        }
+        let batcher = Arc::new(Batcher::default());
+        batcher.nudge();
+        batcher.trigger("p");
+        assert!(batcher.gathered(FIVE_AND_TEN, Duration::from_secs(1)).await);
+        assert!(!batcher.gathered(FIVE_AND_TEN, Duration::from_secs(1)).await, "the pass has seen it");
+        batcher.nudge();
+        assert!(batcher.gathered(FIVE_AND_TEN, Duration::from_secs(1)).await, "this one came later");
     }
 }

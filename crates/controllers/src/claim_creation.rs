@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karpenter_api::kinds::nodeclaim::ResourceRequests;
 use karpenter_api::kinds::{self, NodeClaim, NodeClaimSpec};
-use karpenter_api::names::annotations;
+use karpenter_api::names::{FINALIZER, annotations};
 use karpenter_api::values::{DurationText, NillableDurationText, QuantityText};
 use karpenter_model::duration::GoDuration;
 use karpenter_model::labels::{self, LabelRules};
@@ -114,6 +114,8 @@ fn node_claim(order: &ClaimOrder, rules: &LabelRules, default_grace: Option<GoDu
     NodeClaim {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}-", pool.name)),
+            // Nothing is launched before it is stored (LIF-11); stored with the claim it costs no write of its own.
+            finalizers: Some(vec![FINALIZER.to_owned()]),
             labels: Some(claim_labels),
             annotations: Some(claim_annotations(order)),
             owner_references: Some(vec![OwnerReference {

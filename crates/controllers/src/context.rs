@@ -13,7 +13,9 @@ use karpenter_disruption::look::Gates;
 use karpenter_lifecycle::{SliceView, Timeouts};
 use karpenter_model::claim::ClaimView;
 use karpenter_model::duration::GoDuration;
+use karpenter_model::labels;
 use karpenter_model::node::NodeView;
+use karpenter_model::taints::Taint;
 use karpenter_model::volumes::UnsupportedVolumes;
 use karpenter_platform::{Clock, CloudProvider, LegacyPolicies, Measured, RepairPolicies};
 use karpenter_solver::Options as PlanningOptions;
@@ -305,8 +307,21 @@ impl Context {
             let converted = convert::claim(&claim, self.provider.label_rules());
             self.report.problems_of(claim.as_ref(), &converted.problems);
             self.state().apply(Change::Claim(Arc::new(converted.view)));
+            self.wake_for_claim(&claim);
         }
         claim
+    }
+
+    /// Whoever a claim concerns looks at it.
+    pub(crate) fn wake_for_claim(&self, claim: &NodeClaim) {
+        self.queues.wake_claim(&claim.name_any());
+        self.listeners.tell(|listener| listener.claim_seen(&claim.name_any()));
+        // A pool with a fixed number of nodes counts them again.
+        if let Some(pool) = claim.labels().get(labels::NODEPOOL) {
+            self.queues.static_up.add(pool);
+            self.queues.static_down.add(pool);
+        }
+        self.provision.nudge();
     }
 
     pub fn note_node(&self, node: Node) -> Arc<Node> {
@@ -315,9 +330,35 @@ impl Context {
             self.report.seen(node.as_ref());
             let converted = convert::node(&node);
             self.report.problems_of(node.as_ref(), &converted.problems);
-            self.state().apply(Change::Node(Arc::new(converted.view)));
+            let view = Arc::new(converted.view);
+            // Heartbeats are most of what is heard of nodes, and concern nobody.
+            let is_news = self.state().node(&view.name) != Some(&view);
+            self.state().apply(Change::Node(view.clone()));
+            if is_news {
+                self.wake_for_node(&view);
+            }
         }
         node
+    }
+
+    /// Whoever a node concerns looks at it.
+    pub(crate) fn wake_for_node(&self, node: &NodeView) {
+        let claims = node.provider_id.as_deref().map(|id| self.state().claims_by_provider_id(id)).unwrap_or_default();
+        for claim in &claims {
+            self.queues.wake_claim(&claim.name);
+        }
+        self.listeners.tell(|listener| listener.node_seen(&node.name));
+        if node.deleting_since.is_some() {
+            self.queues.nodes.add(node.name.as_str());
+        }
+        if self.legacy_repair.is_some() {
+            self.queues.sick.add(node.name.as_str());
+        }
+        let disrupted = Taint::disrupted();
+        if node.taints.iter().any(|taint| taint.is_same(&disrupted)) {
+            // Its pods will need another place (SCH-1).
+            self.provision.trigger(&node.uid);
+        }
     }
 
     pub fn note_pool(&self, pool: NodePool) -> Arc<NodePool> {

@@ -17,7 +17,7 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
     if unlaunched && ctx.claims_api().get_opt(&name).await?.is_none() {
         ctx.claims.remove(&name);
         ctx.state().apply(Change::ClaimGone(name));
-        ctx.provision.notify_one();
+        ctx.provision.nudge();
     }
     Ok(Requeue::OnChange)
 }

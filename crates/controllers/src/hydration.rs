@@ -8,20 +8,24 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde_json::json;
 
 use crate::context::Context;
+use crate::nodeclaim_lifecycle::seen;
 use crate::patch::ignore_gone;
 use crate::queue::{ReconcileError, Requeue};
 
 /// The claim and, when there is exactly one, its node.
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
-    let Some(claim) = ctx.claims.get(&name) else { return Ok(Requeue::OnChange) };
-    let class = &claim.spec.node_class_ref;
+    let Some(seen) = seen(&ctx, &name) else { return Ok(Requeue::OnChange) };
+    let class = &seen.node_class;
     let label = (node_class_label(&class.group, &class.kind), class.name.clone());
-    if let Some(written) = add_label(&ctx.claims_api(), claim.as_ref(), &label).await? {
+    if !seen.labels.contains_key(&label.0)
+        && let Some(claim) = ctx.claims.get(&name)
+        && let Some(written) = add_label(&ctx.claims_api(), claim.as_ref(), &label).await?
+    {
         ctx.note_claim(written);
     }
-    let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.clone()).unwrap_or_default();
-    let nodes = ctx.state().nodes_by_provider_id(&provider_id);
+    let nodes = ctx.state().nodes_by_provider_id(seen.provider_id.as_deref().unwrap_or_default());
     if let [node] = &nodes[..]
+        && !node.labels.contains_key(&label.0)
         && let Some(node) = ctx.nodes.get(&node.name)
         && let Some(written) = add_label(&ctx.nodes_api(), node.as_ref(), &label).await?
     {

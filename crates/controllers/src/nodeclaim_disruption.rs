@@ -14,7 +14,7 @@ use karpenter_model::pool::PoolView;
 use karpenter_platform::InstanceError;
 
 use crate::context::Context;
-use crate::nodeclaim_lifecycle::{view, write_conditions};
+use crate::nodeclaim_lifecycle::{seen, write_conditions};
 use crate::queue::{ReconcileError, Requeue};
 
 /// How often a claim is looked at although nothing happened to it: providers find out about drift by themselves.
@@ -23,8 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(5);
 const FOUND: SignedDuration = SignedDuration::from_mins(30);
 
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
-    let Some(claim) = ctx.claims.get(&name) else { return Ok(Requeue::OnChange) };
-    let seen = view(&ctx, &claim);
+    let Some(seen) = seen(&ctx, &name) else { return Ok(Requeue::OnChange) };
     if seen.deleting_since.is_some() {
         return Ok(Requeue::OnChange);
     }
@@ -32,9 +31,13 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
     let now = ctx.clock.now();
     let quiet = consolidatable(&seen, pool.as_deref(), now);
     let drifted = drift_of(&ctx, &seen, pool.as_deref(), now).await;
-    let mut changed = claim.as_ref().clone();
-    if apply(&mut changed, quiet, drifted.as_ref().ok(), now) {
-        write_conditions(&ctx, &claim, changed).await?;
+    if !is_known(&seen, quiet, drifted.as_ref().ok())
+        && let Some(claim) = ctx.claims.get(&name)
+    {
+        let mut changed = claim.as_ref().clone();
+        if apply(&mut changed, quiet, drifted.as_ref().ok(), now) {
+            write_conditions(&ctx, &claim, changed).await?;
+        }
     }
     // What was found out is stored before anything fails (DIS-157).
     drifted?;
@@ -83,6 +86,21 @@ async fn drift_of(
             Err(error) => Err(error.into()),
         },
     }
+}
+
+/// The claim says so already, as far as the view tells: reasons are not in it.
+fn is_known(claim: &ClaimView, quiet: Consolidatable, drifted: Option<&Verdict>) -> bool {
+    let quiet = match quiet {
+        Consolidatable::Untouched => true,
+        Consolidatable::No { .. } => !claim.consolidatable,
+        Consolidatable::Yes => claim.consolidatable,
+    };
+    let drifted = match drifted {
+        None | Some(Verdict::Untouched) => true,
+        Some(Verdict::Clear) => claim.drifted.is_none(),
+        Some(Verdict::Drifted(_)) => false,
+    };
+    quiet && drifted
 }
 
 /// Whether anything changed.

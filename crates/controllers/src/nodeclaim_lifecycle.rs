@@ -21,6 +21,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 pub(crate) use self::finalizing::{TERMINATION_POLL, mark_terminating, write_conditions};
+use crate::consistency::note_consistent;
 use crate::context::Context;
 use crate::patch::{delete_if_present, ignore_gone, merge_locked, merge_status_locked};
 use crate::queue::{ReconcileError, Requeue};
@@ -49,6 +50,11 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
 
 pub(crate) fn view(ctx: &Context, claim: &NodeClaim) -> ClaimView {
     convert::claim(claim, ctx.provider.label_rules()).view
+}
+
+/// As the state has it. Most looks at a claim end with nothing to do; the object itself is read by who writes to it.
+pub(crate) fn seen(ctx: &Context, name: &str) -> Option<Arc<ClaimView>> {
+    ctx.state().claim(name).cloned()
 }
 
 fn nodes_of(ctx: &Context, claim: &ClaimView) -> Vec<Arc<NodeView>> {
@@ -103,7 +109,11 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
         give_up(ctx, stored, &claim, timeout).await?;
         return Ok(Requeue::OnChange);
     }
+    let compared = steps.initialized.is_some() && note_consistent(ctx, &mut claim, &seen, now);
     write_changes(ctx, stored, &claim).await?;
+    if compared {
+        ctx.memory.checks().insert(seen.uid.clone(), now);
+    }
     steps.tell(ctx, &seen);
     if let Some(error) = launch_error {
         return Err(error.into());
@@ -208,7 +218,7 @@ async fn write_changes(ctx: &Context, stored: &NodeClaim, claim: &NodeClaim) -> 
                 ctx.memory.forget_launch(&written.uid().unwrap_or_default());
             }
             ctx.note_claim(written);
-            ctx.provision.notify_one();
+            ctx.provision.nudge();
         }
     }
     Ok(())

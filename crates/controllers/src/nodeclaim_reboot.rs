@@ -37,11 +37,11 @@ struct Patient {
 }
 
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
-    let Some(claim) = ctx.claims.get(&name) else { return Ok(Requeue::OnChange) };
-    let seen = view(&ctx, &claim);
-    if !seen.rebooting {
+    if !crate::nodeclaim_lifecycle::seen(&ctx, &name).is_some_and(|claim| claim.rebooting) {
         return Ok(Requeue::OnChange);
     }
+    let Some(claim) = ctx.claims.get(&name) else { return Ok(Requeue::OnChange) };
+    let seen = view(&ctx, &claim);
     let node = {
         let state = ctx.state();
         let nodes = seen.provider_id.as_deref().map(|id| state.nodes_by_provider_id(id)).unwrap_or_default();

@@ -59,7 +59,7 @@ async fn write(ctx: &Context, stored: &NodePool, pool: &NodePool) -> Result<(), 
     let status = json!({ "conditions": pool.conditions() });
     if let Some(written) = ignore_gone(merge_status_locked(&ctx.pools_api(), stored, status).await)? {
         ctx.note_pool(written);
-        ctx.provision.notify_one();
+        ctx.provision.nudge();
     }
     Ok(())
 }

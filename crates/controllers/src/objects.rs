@@ -48,6 +48,11 @@ impl Packed {
         serde_json::from_slice(&self.text).ok().map(Arc::new)
     }
 
+    fn is_same<K: Resource>(&self, object: &K) -> bool {
+        let version = object.meta().resource_version.as_deref().and_then(|text| text.parse().ok());
+        version.is_some() && version == self.version && self.uid.as_deref() == object.meta().uid.as_deref()
+    }
+
     /// Resource versions of one kind are comparable numbers (Kubernetes 1.35 says so, and older servers act so); where they
     /// are not, or where the object was deleted and made again, the later arrival wins.
     fn is_older(&self, known: &Self) -> bool {
@@ -73,11 +78,15 @@ impl<K> Default for Objects<K> {
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Objects<K> {
-    /// Keeps the object unless a newer version of it is known; says whether it was kept.
+    /// Keeps the object unless this version of it or a newer one is known; says whether it was kept. What we write comes back
+    /// with the watch, and is no news then.
     pub fn put(&self, object: &K) -> bool {
+        let name = object.name_any();
+        if self.lock().living.get(&name).is_some_and(|known| known.is_same(object)) {
+            return false;
+        }
         let Some(packed) = Packed::of(object) else { return false };
         let mut objects = self.lock();
-        let name = object.name_any();
         let buried = object.uid().is_some_and(|uid| objects.gone.contains(&uid));
         if buried || objects.living.get(&name).is_some_and(|known| packed.is_older(known)) {
             return false;
@@ -150,7 +159,7 @@ mod tests {
             ("1", "9", true),
             ("1", "10", true),
             ("1", "9", false),
-            ("1", "10", true),
+            ("1", "10", false),
             ("2", "3", true),
             ("2", "x", true),
         ] {

@@ -115,7 +115,7 @@ pub async fn reconcile(ctx: Arc<Context>) -> Result<Requeue, ReconcileError> {
     }
     laying.in_force.publish(evaluation.store);
     ctx.state().note_offers_changed();
-    ctx.provision.notify_one();
+    ctx.provision.nudge();
     if left_out.is_empty() { Ok(Requeue::After(EVALUATE_EVERY)) } else { Err(Box::new(PoolsLeftOut(left_out))) }
 }
 

@@ -54,7 +54,7 @@ async fn until_served(ctx: &Context) {
             for source in Source::DEVICES {
                 ctx.state().apply(Change::Listed(source, BTreeSet::new()));
             }
-            ctx.provision.notify_one();
+            ctx.provision.nudge();
         }
         tokio::time::sleep(AGAIN).await;
     }
@@ -99,7 +99,7 @@ impl Follower for Slices<'_> {
         if let Some(node) = node {
             self.wake(&node);
         }
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 
     fn gone(&self, id: &ObjectId) {
@@ -113,7 +113,7 @@ impl Follower for Slices<'_> {
         let names = names(ids);
         self.0.memory.retain_slices(&names);
         self.0.state().apply(Change::Listed(Source::Slices, names));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }
 
@@ -124,7 +124,7 @@ impl Follower for Classes<'_> {
 
     fn applied(&self, class: DeviceClass) {
         self.0.state().apply(Change::Device(DeviceChange::Class(Arc::new(convert::device_class(&class)))));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 
     fn gone(&self, id: &ObjectId) {
@@ -133,7 +133,7 @@ impl Follower for Classes<'_> {
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
         self.0.state().apply(Change::Listed(Source::DeviceClasses, names(ids)));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }
 
@@ -147,17 +147,17 @@ impl Follower for Claims<'_> {
         let converted = convert::resource_claim(&claim, self.0.provider.label_rules());
         self.0.report.problems(&converted.problems);
         self.0.state().apply(Change::Device(DeviceChange::Claim(Arc::new(converted.view))));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 
     fn gone(&self, id: &ObjectId) {
         self.0.state().apply(Change::Device(DeviceChange::ClaimGone(id.clone())));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
         let known = ids.iter().map(ToString::to_string).collect();
         self.0.state().apply(Change::Listed(Source::ResourceClaims, known));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }

@@ -115,6 +115,6 @@ impl<K: Stands + kube::Resource> Follower for Behind<'_, K> {
         for id in &missing {
             self.gone(id);
         }
-        self.ctx.provision.notify_one();
+        self.ctx.provision.nudge();
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use futures::StreamExt as _;
 use karpenter_api::kinds::{NodeClaim, NodePool};
-use karpenter_api::names as published;
 use karpenter_platform::NodeClassKind;
 use karpenter_state::{Change, Source};
 use kube::core::{ApiResource, DynamicObject};
@@ -22,13 +21,16 @@ impl Follower for Claims<'_> {
     type Object = NodeClaim;
 
     fn applied(&self, claim: NodeClaim) {
-        let class = &claim.spec.node_class_ref;
-        if self.0.provider.supports(&class.group, &class.kind) {
+        if self.concerns_us(&claim) {
+            self.0.note_claim(claim);
+        }
+    }
+
+    /// Whatever was missed before a list is made up for.
+    fn found(&self, claim: NodeClaim) {
+        if self.concerns_us(&claim) {
             let claim = self.0.note_claim(claim);
-            self.0.queues.wake_claim(&claim.name_any());
-            self.0.listeners.tell(|listener| listener.claim_seen(&claim.name_any()));
-            self.wake_static_pool(&claim);
-            self.0.provision.notify_one();
+            self.0.wake_for_claim(&claim);
         }
     }
 
@@ -45,27 +47,24 @@ impl Follower for Claims<'_> {
         self.0.state().apply(Change::ClaimGone(id.name.clone()));
         if let Some(gone) = gone {
             self.0.report.gone(gone.as_ref());
-            self.wake_static_pool(&gone);
             self.0.listeners.tell(|listener| listener.claim_gone(&gone));
+            self.0.wake_for_claim(&gone);
         }
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
         let names = names(ids);
         self.0.claims.retain(&names);
         self.0.state().apply(Change::Listed(Source::Claims, names));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }
 
 impl Claims<'_> {
-    /// A pool with a fixed number of nodes counts them again.
-    fn wake_static_pool(&self, claim: &NodeClaim) {
-        if let Some(pool) = claim.labels().get(published::labels::NODEPOOL) {
-            self.0.queues.static_up.add(pool);
-            self.0.queues.static_down.add(pool);
-        }
+    fn concerns_us(&self, claim: &NodeClaim) -> bool {
+        let class = &claim.spec.node_class_ref;
+        self.0.provider.supports(&class.group, &class.kind)
     }
 }
 
@@ -80,7 +79,7 @@ impl Follower for Pools<'_> {
             let pool = self.0.note_pool(pool);
             overlays::saw(self.0, "NodePool", &pool.name_any(), pool.metadata.generation);
             self.0.queues.wake_pool(&pool.name_any());
-            self.0.provision.notify_one();
+            self.0.provision.nudge();
         }
     }
 
@@ -101,7 +100,7 @@ impl Follower for Pools<'_> {
         let names = names(ids);
         self.0.pools.retain(&names);
         self.0.state().apply(Change::Listed(Source::Pools, names));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }
 
@@ -116,17 +115,15 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 listed.insert(object.name_any());
-                class_seen(ctx, class, &object);
+                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
+                ctx.node_classes.put(&object);
             }
             Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
             Ok(Event::Apply(object)) => {
-                class_seen(ctx, class, &object);
+                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
+                ctx.node_classes.put(&object);
             }
-            Ok(Event::Delete(object)) => {
-                ctx.node_classes.remove(&object.name_any());
-                ctx.report.class_gone(class, &object);
-                ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
-            }
+            Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
             Err(error) => {
                 ctx.report.watch_failed(&class.kind, &error);
                 continue;
@@ -137,14 +134,6 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             ctx.queues.wake_pool(pool);
         }
     }
-}
-
-fn class_seen(ctx: &Context, class: &NodeClassKind, object: &DynamicObject) {
-    overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-    if ctx.node_classes.put(object) {
-        ctx.report.class_seen(class, object);
-    }
-    ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
 }
 
 fn class_resource(class: &NodeClassKind) -> ApiResource {

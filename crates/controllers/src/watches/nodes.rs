@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::convert;
-use karpenter_model::taints::Taint;
 use karpenter_state::{Change, Source};
 use kube::ResourceExt as _;
 
@@ -26,19 +24,15 @@ impl Follower for Nodes<'_> {
     type Object = Node;
 
     fn applied(&self, node: Node) {
+        self.0.note_node(node);
+    }
+
+    /// Whatever was missed before a list is made up for.
+    fn found(&self, node: Node) {
         let node = self.0.note_node(node);
-        self.wake_claims(node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()));
-        self.0.listeners.tell(|listener| listener.node_seen(&node.name_any()));
-        if node.metadata.deletion_timestamp.is_some() {
-            self.0.queues.nodes.add(node.name_any());
-        }
-        if self.0.legacy_repair.is_some() {
-            self.0.queues.sick.add(node.name_any());
-        }
-        let disrupted = Taint::disrupted();
-        if convert::node(&node).view.taints.iter().any(|taint| taint.is_same(&disrupted)) {
-            // Its pods will need another place (SCH-1).
-            self.0.provision.trigger(&node.uid().unwrap_or_default());
+        let known = self.0.state().node(&node.name_any()).cloned();
+        if let Some(known) = known {
+            self.0.wake_for_node(&known);
         }
     }
 
@@ -65,6 +59,6 @@ impl Follower for Nodes<'_> {
         for claim in &self.0.claims.names() {
             self.0.queues.wake_claim(claim);
         }
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }

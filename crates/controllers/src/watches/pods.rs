@@ -64,7 +64,7 @@ impl Pods<'_> {
             self.gone(&pod.id);
         }
         self.0.state().apply(Change::Complete(Source::Pods));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 
     fn saw(&self, object: &PodObject, seen: Seen<'_>) {

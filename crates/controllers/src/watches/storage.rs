@@ -24,7 +24,7 @@ macro_rules! storage {
                 let read: fn(&Context, &$object) -> VolumeChange = $read;
                 let change = read(self.0, &object);
                 self.0.state().apply(Change::Volume(change));
-                self.0.provision.notify_one();
+                self.0.provision.nudge();
             }
 
             fn gone(&self, id: &ObjectId) {
@@ -34,7 +34,7 @@ macro_rules! storage {
             fn listed(&self, ids: BTreeSet<ObjectId>) {
                 let known = ids.iter().map($name).collect();
                 self.0.state().apply(Change::Listed(Source::$source, known));
-                self.0.provision.notify_one();
+                self.0.provision.nudge();
             }
         }
     };

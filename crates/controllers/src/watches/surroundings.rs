@@ -31,7 +31,7 @@ impl Follower for Daemons<'_> {
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
         self.0.state().apply(Change::Listed(Source::Daemons, ids.iter().map(ToString::to_string).collect()));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }
 
@@ -51,7 +51,7 @@ impl Follower for Namespaces<'_> {
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
         self.0.state().apply(Change::Listed(Source::Namespaces, names(ids)));
-        self.0.provision.notify_one();
+        self.0.provision.nudge();
     }
 }
 
