@@ -4,6 +4,7 @@ mod profiles;
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
@@ -44,7 +45,7 @@ pub(crate) struct Health {
     pub(crate) acting: Fence,
 }
 
-const LIVE: &[&str] = &["healthz"];
+const LIVE: &[&str] = &["healthz", "provider"];
 const READY: &[&str] = &["manager", "crd", "readyz"];
 
 impl Health {
@@ -62,6 +63,7 @@ impl Health {
                     if missing.is_empty() { Ok(()) } else { Err(format!("{} not served", missing.join(", "))) }
                 })
             }
+            "provider" => answers(self.context.provider.live()).await,
             _ => Ok(()),
         }
     }
@@ -85,6 +87,14 @@ impl Health {
         }
         "ok".into_response()
     }
+}
+
+/// Far longer than anything inside of the process takes, and shorter than the patience of a probe.
+const STUCK: Duration = Duration::from_secs(20);
+
+async fn answers(question: impl Future<Output = ()>) -> Result<(), String> {
+    let late = |_| format!("it has not answered for {} s", STUCK.as_secs());
+    tokio::time::timeout(STUCK, question).await.map_err(late)
 }
 
 async fn one(health: &Health, probe: &str, known: &[&str], check: &str) -> Response {
@@ -141,4 +151,22 @@ pub(crate) fn serve(endpoint: &'static str, listener: TcpListener, router: Route
             tracing::error!(endpoint, %error, "an endpoint ended");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AWS-235: a provider that is stuck is not alive; one that takes its time is.
+    #[tokio::test(start_paused = true)]
+    async fn a_stuck_provider_fails_the_probe() {
+        let lock = tokio::sync::Mutex::new(());
+        let held = lock.lock().await;
+        let stuck = answers(async { drop(lock.lock().await) }).await;
+        assert_eq!(stuck, Err("it has not answered for 20 s".to_owned()));
+        drop(held);
+        assert_eq!(answers(async { drop(lock.lock().await) }).await, Ok(()));
+        assert_eq!(answers(tokio::time::sleep(Duration::from_secs(19))).await, Ok(()));
+        assert!(LIVE.contains(&"provider"), "and it is asked");
+    }
 }

@@ -186,6 +186,10 @@ impl CloudProvider for Measured {
         self.measure(Method::Reboot, pool_of(claim), self.inner.reboot(claim, operation_id)).await
     }
 
+    async fn live(&self) {
+        self.inner.live().await;
+    }
+
     crate::same_facts_as!(inner);
 }
 

@@ -180,6 +180,10 @@ impl CloudProvider for Overlaid {
         self.inner.reboot(claim, operation_id).await
     }
 
+    async fn live(&self) {
+        self.inner.live().await;
+    }
+
     crate::same_facts_as!(inner);
 }
 

@@ -243,6 +243,10 @@ pub trait CloudProvider: Debug + Send + Sync {
         Err(RebootError::NotImplemented)
     }
 
+    /// Answers as long as nothing inside of the provider is stuck, such as a lock that is never given back; asks nobody
+    /// outside. A process whose provider does not answer is ended and started anew (AWS-235).
+    async fn live(&self) {}
+
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &[]
     }
