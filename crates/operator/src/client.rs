@@ -30,6 +30,9 @@ pub(crate) async fn config() -> Result<Config> {
     Ok(config)
 }
 
+/// How long an event lets others go first.
+const LONGEST_QUIET: Duration = Duration::from_secs(10);
+
 /// What is set once there are metrics: they are made with the provider, which is made with the client.
 pub(crate) type LateMetrics = Arc<OnceLock<Arc<Metrics>>>;
 
@@ -66,6 +69,11 @@ impl Pace {
         let interval = Duration::from_secs(1).checked_div(per_second).unwrap_or_default();
         let burst = u32::try_from(burst.max(1)).unwrap_or(u32::MAX);
         Self { interval, ahead: interval.saturating_mul(burst - 1), next: None }
+    }
+
+    /// How long until half of the burst is free.
+    fn busy(&self, now: Instant) -> Duration {
+        self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now + self.ahead / 2))
     }
 
     fn reserve(&mut self, now: Instant) -> Instant {
@@ -116,7 +124,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let at = self.gate.pace.lock().unwrap_or_else(PoisonError::into_inner).reserve(Instant::now());
+        let pace = self.gate.pace.clone();
         let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
         let asked = Asked::of(&request);
         let (fence, metrics) = (self.gate.fence.clone(), self.gate.metrics.clone());
@@ -124,7 +132,12 @@ where
         let span = tracing::debug_span!("api", verb, resource, path = request.uri().path());
         // Nothing is sent before the future is polled.
         let answer = self.inner.call(request);
+        let yields = asked.verb == "CREATE" && asked.resource == "events";
         let sent = async move {
+            if yields {
+                quiet(&pace).await;
+            }
+            let at = lock(&pace).reserve(Instant::now());
             tokio::time::sleep_until(at).await;
             if writes && !fence.is_open() {
                 return Err(NotLeader.into());
@@ -138,6 +151,24 @@ where
             answer
         };
         Box::pin(sent.instrument(span))
+    }
+}
+
+fn lock(pace: &Mutex<Pace>) -> std::sync::MutexGuard<'_, Pace> {
+    // No code that could panic runs under the lock.
+    pace.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Events tell about what is done, and must not hold it up: while there is much to do they wait, but not for ever.
+async fn quiet(pace: &Mutex<Pace>) {
+    let end = Instant::now() + LONGEST_QUIET;
+    loop {
+        let now = Instant::now();
+        let busy = lock(pace).busy(now);
+        if busy.is_zero() || now >= end {
+            return;
+        }
+        tokio::time::sleep_until(end.min(now + busy)).await;
     }
 }
 

@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use karpenter_api::settings::LogLevel;
 use karpenter_platform::{Clock, SystemClock};
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -18,6 +17,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::fields::Fields;
 use crate::traces::Spans;
 
 pub(crate) const COMMIT: &str = match option_env!("KARPENTER_COMMIT") {
@@ -96,49 +96,6 @@ impl Sampler {
     }
 }
 
-/// Fields in the order in which they were given; the values are JSON.
-#[derive(Debug, Default, Clone)]
-struct Fields {
-    message: String,
-    others: Vec<(String, String)>,
-}
-
-impl Fields {
-    fn put(&mut self, field: &Field, value: &serde_json::Value) {
-        self.others.push((field.name().to_owned(), value.to_string()));
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "message" {
-            value.clone_into(&mut self.message);
-        } else {
-            self.put(field, &value.into());
-        }
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, &value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, &value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, &value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, &value.into());
-    }
-}
-
 #[derive(Debug)]
 struct Lines {
     outputs: Mutex<Vec<Output>>,
@@ -164,7 +121,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             return;
         }
         let spans = context.event_scope(event).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root);
-        let around: Vec<(String, String)> = spans
+        let around: Vec<(&str, serde_json::Value)> = spans
             .filter_map(|span| span.extensions().get::<Fields>().map(|fields| fields.others.clone()))
             .flatten()
             .collect();
@@ -183,7 +140,7 @@ fn line(
     now: Timestamp,
     caller: Option<(&str, u32)>,
     fields: &Fields,
-    around: &[(String, String)],
+    around: &[(&str, serde_json::Value)],
 ) -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     let mut out = format!("{{\"level\":\"{level}\",\"time\":\"{}\",\"logger\":\"controller\"", time(now));
@@ -194,7 +151,7 @@ fn line(
     let _ = write!(out, ",\"message\":{},\"commit\":{}", text(&fields.message), text(COMMIT));
     let mut said = vec!["level", "time", "logger", "caller", "message", "commit"];
     for (name, value) in fields.others.iter().chain(around) {
-        if !said.contains(&name.as_str()) {
+        if !said.contains(name) {
             said.push(name);
             let _ = write!(out, ",{}:{value}", text(name));
         }
@@ -212,18 +169,15 @@ fn time(now: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    fn fields(message: &str, others: &[(&str, &str)]) -> Fields {
-        let others = others.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Fields { message: message.to_owned(), others }
-    }
-
     /// API-305: keys and their forms; the caller only when asked for.
     #[test]
     fn a_line_is_one_object() {
         let now: Timestamp = "2026-01-02T03:04:05.678901Z".parse().unwrap();
-        let said = fields("launched \"x\"\n", &[("nodeclaim", "\"c1\""), ("price", "0.5")]);
-        let around =
-            [("controller".to_owned(), "\"nodeclaim.lifecycle\"".to_owned()), ("price".to_owned(), "1".to_owned())];
+        let said = Fields {
+            message: "launched \"x\"\n".to_owned(),
+            others: vec![("nodeclaim", "c1".into()), ("price", 0.5.into())],
+        };
+        let around = [("controller", "nodeclaim.lifecycle".into()), ("price", 1.into())];
         let line = line(Level::INFO, now, None, &said, &around);
         let want = r#"{"level":"INFO","time":"2026-01-02T03:04:05.678Z","logger":"controller","message":"launched \"x\"\n","commit":"unknown","nodeclaim":"c1","price":0.5,"controller":"nodeclaim.lifecycle"}"#;
         assert_eq!(line.trim_end(), want.replace("unknown", COMMIT));

@@ -3,6 +3,7 @@
 mod aws;
 mod client;
 mod endpoints;
+mod fields;
 mod logging;
 mod memory_limit;
 mod process;

@@ -18,6 +18,26 @@ async fn requests_keep_the_rate() {
     }
 }
 
+/// API-156: events wait while others need the rate, and not for ever.
+#[tokio::test(start_paused = true)]
+async fn events_come_last() {
+    let pace = Mutex::new(Pace::new(10, 11));
+    let started = Instant::now();
+    quiet(&pace).await;
+    assert_eq!(started.elapsed().as_millis(), 0, "nobody else wants anything");
+    for _ in 0..20 {
+        lock(&pace).reserve(started);
+    }
+    quiet(&pace).await;
+    assert_eq!(started.elapsed().as_millis(), 1500, "two seconds of requests, of which half a second may be ahead");
+    for _ in 0..1000 {
+        lock(&pace).reserve(Instant::now());
+    }
+    let started = Instant::now();
+    quiet(&pace).await;
+    assert_eq!(started.elapsed(), LONGEST_QUIET);
+}
+
 /// API-211: verbs, groups, resources and subresources as they appear in metrics.
 #[test]
 fn requests_are_told_apart() {

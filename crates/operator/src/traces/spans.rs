@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use karpenter_platform::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::sending::Message;
+use crate::fields::Fields;
 
 /// What a span says at most of what happened in it: a pass may log thousands of lines.
 const EVENTS: usize = 32;
@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+    fn on_new_span(&self, given: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let around =
             span.parent().and_then(|parent| parent.extensions().get::<Open>().map(|open| (open.trace, open.span)));
@@ -66,7 +66,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
             None => (u128::from(self.ids.next()) << 64 | u128::from(self.ids.next()), None),
         };
         let mut fields = Fields::default();
-        attributes.record(&mut fields);
+        given.record(&mut fields);
         let open =
             Open { trace, span: self.ids.next(), parent, started: now(), fields, events: Vec::new(), failure: None };
         span.extensions_mut().insert(open);
@@ -90,8 +90,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
             open.failure = Some(fields.message.clone());
         }
         if open.events.len() < EVENTS {
-            open.events
-                .push(json!({"timeUnixNano": now().to_string(), "name": fields.message, "attributes": fields.others}));
+            let attributes = attributes(&fields.others);
+            let event = json!({"timeUnixNano": now().to_string(), "name": fields.message, "attributes": attributes});
+            open.events.push(event);
         }
     }
 
@@ -107,7 +108,9 @@ fn finished(name: &str, open: Open) -> Value {
     let Open { trace, span, parent, started, fields, events, failure } = open;
     let parent = parent.map(|parent| format!("{parent:016x}")).unwrap_or_default();
     // 1: inside of the process. 2: an error.
-    let status = fields.failure.or(failure).map_or_else(|| json!({}), |message| json!({"code": 2, "message": message}));
+    let said = fields.others.iter().rev().find(|(name, _)| *name == "error").and_then(|(_, value)| value.as_str());
+    let failure = said.map(str::to_owned).or(failure);
+    let status = failure.map_or_else(|| json!({}), |message| json!({"code": 2, "message": message}));
     json!({
         "traceId": format!("{trace:032x}"),
         "spanId": format!("{span:016x}"),
@@ -116,7 +119,7 @@ fn finished(name: &str, open: Open) -> Value {
         "kind": 1,
         "startTimeUnixNano": started.to_string(),
         "endTimeUnixNano": now().to_string(),
-        "attributes": fields.others,
+        "attributes": attributes(&fields.others),
         "events": events,
         "status": status,
     })
@@ -126,50 +129,19 @@ fn now() -> i128 {
     SystemClock.now().as_nanosecond()
 }
 
-/// Values in the form of OTLP.
-#[derive(Debug, Default)]
-struct Fields {
-    message: String,
-    failure: Option<String>,
-    others: Vec<Value>,
+/// A list of attributes as OTLP has it.
+fn attributes(fields: &[(&'static str, Value)]) -> Vec<Value> {
+    fields.iter().map(|(name, value)| json!({"key": name, "value": attribute(value)})).collect()
 }
 
-impl Fields {
-    fn put(&mut self, field: &Field, value: &Value) {
-        self.others.push(json!({"key": field.name(), "value": value}));
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "message" {
-            value.clone_into(&mut self.message);
-            return;
-        }
-        if field.name() == "error" {
-            self.failure = Some(value.to_owned());
-        }
-        self.put(field, &json!({"stringValue": value}));
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, &json!({"boolValue": value}));
-    }
-
-    /// Sixty-four bits do not fit a JSON number, so the protocol has them as text.
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, &json!({"intValue": value.to_string()}));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, &json!({"intValue": value.to_string()}));
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, &json!({"doubleValue": value}));
+fn attribute(value: &Value) -> Value {
+    match value {
+        Value::Bool(value) => json!({"boolValue": value}),
+        Value::Number(number) if number.is_f64() => json!({"doubleValue": number}),
+        // Sixty-four bits do not fit a JSON number, so the protocol has them as text.
+        Value::Number(number) => json!({"intValue": number.to_string()}),
+        Value::String(text) => json!({"stringValue": text}),
+        // Numbers that are none.
+        other => json!({"stringValue": other.to_string()}),
     }
 }

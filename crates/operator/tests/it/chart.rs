@@ -144,6 +144,55 @@ fn definitions_come_in_both_charts() {
     }
 }
 
+/// V15-124, V15-128, V15-129, V15-131, API-296: what the target's own suites look for in a cluster, with the values that they
+/// are run with: one container named `controller`, all settings in its environment, metrics on 8080, and every definition.
+#[test]
+fn suites_find_what_they_look_for() {
+    let objects = render(&[
+        "settings.cloudProvider=kwok",
+        "settings.featureGates.nodeRepair=true",
+        "settings.featureGates.capacityBuffer=true",
+        "settings.featureGates.staticCapacity=true",
+        "serviceMonitor.enabled=true",
+        "controller.resources.requests.cpu=1",
+        "controller.resources.requests.memory=1Gi",
+        "controller.resources.limits.cpu=2",
+        "controller.resources.limits.memory=2Gi",
+    ]);
+    let template = &find(&objects, "Deployment", "karpenter")["spec"]["template"];
+    assert_eq!(template["metadata"]["labels"]["app.kubernetes.io/instance"], "karpenter");
+    let [container] = &template["spec"]["containers"].as_array().unwrap()[..] else { panic!("one container") };
+    assert_eq!(container["name"], "controller");
+    assert_eq!(container["args"], Value::Null, "everything is in the environment, where suites change it");
+    let ports = container["ports"].as_array().unwrap().iter();
+    let metrics = ports.filter(|port| port["name"] == "http-metrics").map(|port| &port["containerPort"]);
+    assert_eq!(metrics.collect::<Vec<_>>(), [8080]);
+    let resources = serde_json::json!({
+        "requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": 2, "memory": "2Gi"},
+    });
+    assert_eq!(container["resources"], resources);
+    find(&objects, "ServiceMonitor", "karpenter");
+
+    // The process reads its settings from there, and the name of the lease is the one that is looked for.
+    let mut environment = environment(&objects);
+    // As a suite patches it in.
+    environment.push(("ENABLE_PROFILING".to_owned(), "true".to_owned()));
+    let given = |name: &str| environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let settings = karpenter_api::settings::parse(std::iter::empty(), &given).unwrap();
+    let gates = &settings.feature_gates;
+    assert!(gates.node_repair && gates.capacity_buffer && gates.static_capacity && settings.enable_profiling);
+    assert_eq!(settings.leader_election_name, "karpenter-leader-election");
+
+    for kind in ["NodePool", "NodeClaim", "NodeOverlay", "CapacityBuffer", "KWOKNodeClass"] {
+        let all = karpenter_api::crd::all();
+        let found = all.iter().find(|crd| crd["spec"]["names"]["kind"] == kind).unwrap();
+        let name = found["metadata"]["name"].as_str().unwrap();
+        let text = std::fs::read_to_string(chart("karpenter").join("crds").join(format!("{name}.yaml"))).unwrap();
+        let restricts = text.contains("label domain \"karpenter.kwok.sh\" is restricted");
+        assert_eq!(restricts, ["NodePool", "NodeClaim"].contains(&kind), "{kind}");
+    }
+}
+
 /// V15-100: the text of the scheduler's configuration, and the right to read services, which it needs.
 #[test]
 fn default_spread_constraints_reach_the_controller() {
