@@ -2,10 +2,12 @@
 //! there to 40 % of them, until no node goes any more (issue 7).
 //!
 //! `make bench-live`. etcd, kube-apiserver, kube-scheduler, kube-controller-manager and KWOK are started for the run; the
-//! release build of `karpenter-controller` runs with its default settings.
+//! release build of `karpenter-controller` runs with its default settings. `BENCH_LIVE=out` ends before the scale-in.
 
 #[path = "shared/process.rs"]
 mod process;
+#[path = "bench_live/timeline.rs"]
+mod timeline;
 #[path = "bench_live/workload.rs"]
 mod workload;
 
@@ -15,6 +17,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::crd;
@@ -46,7 +49,10 @@ async fn main() -> Result<()> {
     cluster.apply_crds(crds).await?;
     cluster.install(workload::pool()).await?;
     let port = TcpListener::bind("[::]:0")?.local_addr()?.port();
-    let mut controller = Controller::start(cluster.kubeconfig(), &[("METRICS_PORT", &port.to_string())])?;
+    let level = std::env::var("LOG_LEVEL").unwrap_or_else(|_| "error".to_owned());
+    let environment = [("METRICS_PORT", port.to_string()), ("LOG_LEVEL", level)];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut controller = Controller::start(cluster.kubeconfig(), &environment)?;
     let client = cluster.client();
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     let started = Instant::now();
@@ -58,8 +64,10 @@ async fn main() -> Result<()> {
     // What a start costs is not what 960 pods cost; the target was measured the same way.
     tokio::time::sleep(Duration::from_secs(5)).await;
     scaled_out(&cluster, &mut controller).await?;
-    say(&planning(port)?);
-    scaled_in(&cluster, &mut controller).await?;
+    counted(port)?.iter().for_each(|line| say(line));
+    if std::env::var("BENCH_LIVE").as_deref() != Ok("out") {
+        scaled_in(&cluster, &mut controller).await?;
+    }
     say(&format!("load after: {}", load()));
     Ok(())
 }
@@ -70,7 +78,8 @@ async fn scaled_out(cluster: &ControlPlane, controller: &mut Controller) -> Resu
     let before = controller.cpu()?;
     let claims: Api<PartialObjectMeta<NodeClaim>> = Api::all(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
-    let begun = Instant::now();
+    let programs_before = timeline::programs(cluster.folder())?;
+    let (begun, begun_at) = (Instant::now(), Timestamp::now());
     cluster.install(workload::deployments()).await?;
     let mut first_claim = None;
     let all_run = loop {
@@ -93,7 +102,8 @@ async fn scaled_out(cluster: &ControlPlane, controller: &mut Controller) -> Resu
     };
     let used = controller.cpu()? - before;
     let peak = controller.peak()?;
-    let nodes = Api::<Node>::all(client).list(&ListParams::default()).await?.items;
+    let programs = timeline::programs(cluster.folder())?;
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let price = price(&nodes)?;
     let first = first_claim.context("no NodeClaim was seen")?;
     say("                         first NodeClaim   all pods run   CPU seconds   peak RSS   nodes   per hour");
@@ -109,6 +119,13 @@ async fn scaled_out(cluster: &ControlPlane, controller: &mut Controller) -> Resu
         *types.entry(node.labels().get(labels::INSTANCE_TYPE).cloned().unwrap_or_default()).or_default() += 1;
     }
     say(&format!("resident at the end: {:.0} MB; types: {types:?}", controller.resident()?));
+    for line in timeline::steps(client, begun_at).await? {
+        say(&line);
+    }
+    let used =
+        programs.iter().map(|(name, used)| (name, used - programs_before.get(name).copied().unwrap_or_default()));
+    let used: Vec<String> = used.map(|(name, used)| format!("{name} {used:.1}")).collect();
+    say(&format!("processor seconds of the control plane: {}", used.join(", ")));
     Ok(())
 }
 
@@ -158,18 +175,38 @@ async fn scaled_in(cluster: &ControlPlane, controller: &mut Controller) -> Resul
     Ok(())
 }
 
-/// How long planning took, as the controller measured it.
-fn planning(port: u16) -> Result<String> {
+/// How long planning took, what was reconciled and what was asked of the API, as the controller counted it.
+fn counted(port: u16) -> Result<Vec<String>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     write!(stream, "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
+    let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
     let sum = |suffix: &str| -> f64 {
         let name = format!("karpenter_scheduler_scheduling_duration_seconds_{suffix}");
-        let values = text.lines().filter(|line| line.starts_with(&name)).filter_map(|line| line.rsplit(' ').next());
-        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+        text.lines().filter(|line| line.starts_with(&name)).filter_map(value).sum()
     };
-    Ok(format!("planning: {:.0} ms in {} passes", sum("sum") * 1000.0, sum("count")))
+    let by = |metric: &str, labels: &[&str]| -> String {
+        let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+        for line in text.lines().filter(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with('{'))) {
+            let label = |name: &str| {
+                let begins = ['{', ','].map(|before| format!("{before}{name}=\""));
+                let rest = begins.iter().find_map(|begin| line.split_once(begin))?.1;
+                rest.split('"').next()
+            };
+            let key: Vec<&str> =
+                labels.iter().filter_map(|name| label(name)).filter(|value| !value.is_empty()).collect();
+            *counts.entry(key.join(" ")).or_default() += value(line).unwrap_or_default();
+        }
+        let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0.0).collect();
+        counts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        counts.iter().map(|(key, count)| format!("{key} {count}")).collect::<Vec<_>>().join(", ")
+    };
+    Ok(vec![
+        format!("planning: {:.0} ms in {} passes", sum("sum") * 1000.0, sum("count")),
+        format!("requests: {}", by("client_go_request_duration_seconds_count", &["verb", "resource", "subresource"])),
+        format!("reconciles: {}", by("controller_runtime_reconcile_total", &["controller"])),
+    ])
 }
 
 fn load() -> String {

@@ -89,7 +89,7 @@ fn whose_condition_it_is() {
     assert_eq!(drift(&fine, None, KnownTypes::FoundLately, &LabelRules::core(), hours(2)), Drift::Untouched);
 }
 
-/// DIS-151, DIS-152, DC-148, DC-151: the hash first; without two of one version nothing is known.
+/// DIS-151, DIS-152, DC-148, DC-151, API-233, API-234: the hash first; without two of one version nothing is known.
 #[test]
 fn hashes() {
     let of = |annotations: &[(&str, &str)]| ClaimView { annotations: map(annotations), ..claim(&[]) };
@@ -106,7 +106,7 @@ fn hashes() {
     }
 }
 
-/// DIS-154, DC-149, DC-194.
+/// DIS-154, DC-149, DC-194, API-234.
 #[test]
 fn requirements() {
     use Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, NotIn};
@@ -132,7 +132,7 @@ fn requirements() {
     assert_eq!(judged(&claim(&[("team", "b")]), &labelled), Drift::Drifted(DriftReason::RequirementsDrifted));
 }
 
-/// DIS-155, DC-152, DC-153.
+/// DIS-155, DC-152, DC-153, API-235.
 #[test]
 fn instance_types() {
     let rules = LabelRules::core().reservation("cloud/reservation");

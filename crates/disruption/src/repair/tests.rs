@@ -148,7 +148,7 @@ fn vc_20_vc_22_vc_49_tolerations() {
     assert!(due(&given_up), "Z20: a reboot that failed proves that waiting does not help");
 }
 
-/// VC-33, VC-34, VC-35, VC-75, V15-45, V15-50, V15-112: deadlines are only ever tightened.
+/// VC-33, VC-34, VC-35, VC-75, V15-45, V15-50, V15-112, LIF-71: deadlines are only ever tightened.
 #[test]
 fn vc_33_vc_34_vc_35_deadlines() {
     let mut policy = matched("Bad", 0, ReplaceNode);
