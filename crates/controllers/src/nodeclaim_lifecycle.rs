@@ -98,12 +98,14 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
         delete_if_present(&ctx.claims_api(), stored).await?;
         return Ok(Requeue::OnChange);
     }
-    seen = view(ctx, &claim);
+    // Most looks change nothing, and then the view is the one that was there.
+    let looked_at = |claim: &NodeClaim, seen: ClaimView| if *claim == *stored { seen } else { view(ctx, claim) };
+    seen = looked_at(&claim, seen);
     let mut steps = Steps { now, registered: None, initialized: None };
     let registered = registering::register(ctx, &mut claim, &seen, &mut steps).await;
-    seen = view(ctx, &claim);
+    seen = looked_at(&claim, seen);
     let initialized = initialize(ctx, &mut claim, &seen, &mut steps).await;
-    seen = view(ctx, &claim);
+    seen = looked_at(&claim, seen);
     let verdict = liveness(&seen, usage(ctx, &seen), &ctx.features.timeouts, now);
     if let Liveness::Expired(timeout) = verdict {
         give_up(ctx, stored, &claim, timeout).await?;

@@ -150,3 +150,21 @@ async fn health_starts_anew_with_a_change() {
     record(&desk, "d", true).await;
     assert_eq!(health(&desk).await, "True");
 }
+
+/// API-236, DIS-150: claims of a class that changed, or went away, are looked at again, and no others.
+#[tokio::test(start_paused = true)]
+async fn a_changed_class_concerns_its_claims() {
+    let desk = Desk::start().await;
+    let of_class = |class: &str| json!({ "spec": { "nodeClassRef": { "name": class } } });
+    desk.add_claim("a", of_class("default")).await;
+    desk.add_claim("b", of_class("own")).await;
+    desk.look().await;
+    let due = || desk.ctx.queues.disruptions.take_due();
+    assert_eq!(due(), ["a", "b"], "both are new");
+    desk.change::<KWOKNodeClass>("default", json!({ "spec": { "nodeRegistrationDelay": "5s" } })).await;
+    desk.look().await;
+    assert_eq!(due(), ["a"]);
+    desk.delete::<KWOKNodeClass>("default").await;
+    desk.look().await;
+    assert_eq!(due(), ["a"]);
+}

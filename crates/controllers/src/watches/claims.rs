@@ -111,6 +111,9 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
     let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
+        if let Ok(Event::InitApply(object) | Event::Apply(object) | Event::Delete(object)) = &event {
+            wake_claims(ctx, &object.name_any());
+        }
         match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
@@ -134,6 +137,14 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             ctx.queues.wake_pool(pool);
         }
     }
+}
+
+/// What their class says may not be what their nodes were made from any more (API-236).
+fn wake_claims(ctx: &Context, class: &str) {
+    let names = ctx.claims.names();
+    let state = ctx.state();
+    let of_class = |name: &String| state.claim(name).is_some_and(|claim| claim.node_class.name == class);
+    ctx.queues.disruptions.add_all(names.into_iter().filter(of_class));
 }
 
 fn class_resource(class: &NodeClassKind) -> ApiResource {
