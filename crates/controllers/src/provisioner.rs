@@ -128,12 +128,12 @@ impl Passes {
         let now = ctx.clock.now();
         let nominated_until = ctx.nomination_end();
         let mut state = ctx.state();
-        for claim in state.hold(now) {
+        let moving = state.moving_pods(now);
+        for claim in state.hold(&moving, now) {
             state.nominate(&claim, nominated_until);
         }
         let world = state.world();
         let mut waiting = state.pending_pods();
-        let moving = state.moving_pods(now);
         // Pods that stand for buffers are ours, so nobody has to look whether they make sense (SCH-187).
         let spare = ctx.buffers.virtual_pods().into_iter().map(|pod| (pod.id.clone(), state.planned(&pod)));
         let spare: Vec<_> = spare.collect();

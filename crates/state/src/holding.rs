@@ -51,13 +51,13 @@ impl Holding {
 }
 
 impl ClusterState {
-    /// Decides who keeps a place, for the pass that is about to be made. The claims whose nodes they are expected on.
-    pub fn hold(&mut self, now: Timestamp) -> Vec<String> {
+    /// Decides who keeps a place, for the pass that is about to be made: among the pods that wait, and those that have to
+    /// move ([`ClusterState::moving_pods`]). The claims whose nodes they are expected on.
+    pub fn hold(&mut self, moving: &BTreeMap<PodId, Arc<PodView>>, now: Timestamp) -> Vec<String> {
         let mut expected: BTreeMap<String, Vec<Arc<PodView>>> = BTreeMap::new();
-        let moving = self.moving_pods(now).into_values();
-        for pod in self.waiting.iter().map(|pod| self.view(&pod.0).clone()).chain(moving) {
+        for pod in self.waiting.iter().map(|pod| self.view(&pod.0)).chain(moving.values()) {
             if let Some(claim) = self.expectations.claim_of(&pod.id) {
-                expected.entry(claim.to_owned()).or_default().push(pod);
+                expected.entry(claim.to_owned()).or_default().push(pod.clone());
             }
         }
         let mut holding = std::mem::take(&mut self.holding);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn in_hand(state: &mut ClusterState, second: i64) -> Vec<&'static str> {
-        state.hold(time(second));
+        state.hold(&BTreeMap::new(), time(second));
         ["x", "y", "z"].into_iter().filter(|name| state.is_in_hand(&pod(name).id)).collect()
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn a_ready_node_is_waited_for_for_a_while() {
         let mut state = state();
         state.apply(Change::Node(Arc::new(node(true))));
-        assert_eq!(state.hold(time(0)), ["a"], "its node is nominated");
+        assert_eq!(state.hold(&BTreeMap::new(), time(0)), ["a"], "its node is nominated");
         assert_eq!(in_hand(&mut state, 9), ["x", "y"]);
         assert!(in_hand(&mut state, 10).is_empty());
         state.expectations.expect(&pod("x").id, Some("a"));
