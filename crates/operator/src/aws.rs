@@ -30,7 +30,12 @@ pub(crate) struct Started {
 }
 
 /// Connects, and learns what EC2 sells.
-pub(crate) async fn start(settings: &Settings, client: &Client, config: &Config, clock: Arc<dyn Clock>) -> Result<Started> {
+pub(crate) async fn start(
+    settings: &Settings,
+    client: &Client,
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> Result<Started> {
     let account = connect(&settings.aws, client, config).await?;
     let objects = Arc::new(ClusterObjects::default());
     let clients = provider::Clients {
@@ -79,7 +84,8 @@ pub(crate) async fn connect(settings: &AwsSettings, client: &Client, config: &Co
         true => Some(shifted_cluster(settings, clients.lookups.as_ref()).await?),
         false => None,
     };
-    let ca_bundle = Some(settings.cluster_ca_bundle.clone()).filter(|given| !given.is_empty()).or_else(|| bundle(config));
+    let ca_bundle =
+        Some(settings.cluster_ca_bundle.clone()).filter(|given| !given.is_empty()).or_else(|| bundle(config));
     let cluster = Cluster { name: settings.cluster_name.clone(), endpoint, ca_bundle, service_cidr: None, dns };
     tracing::info!(region = clients.region, cluster = cluster.name, endpoint = cluster.endpoint, "connected to AWS");
     Ok(Account { clients, cluster, zonal_shift })
@@ -121,7 +127,9 @@ async fn dns_address(client: &Client) -> Option<IpAddr> {
     };
     let address = found.and_then(|service| service.spec?.cluster_ip).and_then(|address| address.parse().ok());
     if address.is_none() {
-        tracing::info!("the address of the cluster's DNS is not known: there is no service kube-system/kube-dns with one");
+        tracing::info!(
+            "the address of the cluster's DNS is not known: there is no service kube-system/kube-dns with one"
+        );
     }
     address
 }

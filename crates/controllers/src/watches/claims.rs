@@ -118,15 +118,15 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 listed.insert(object.name_any());
-                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-                ctx.node_classes.put(&object);
+                class_seen(ctx, class, &object);
             }
             Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
-            Ok(Event::Apply(object)) => {
-                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-                ctx.node_classes.put(&object);
+            Ok(Event::Apply(object)) => class_seen(ctx, class, &object),
+            Ok(Event::Delete(object)) => {
+                ctx.node_classes.remove(&object.name_any());
+                ctx.report.class_gone(class, &object);
+                ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
             }
-            Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
             Err(error) => {
                 ctx.report.watch_failed(&class.kind, &error);
                 continue;
@@ -145,6 +145,14 @@ fn wake_claims(ctx: &Context, class: &str) {
     let state = ctx.state();
     let of_class = |name: &String| state.claim(name).is_some_and(|claim| claim.node_class.name == class);
     ctx.queues.disruptions.add_all(names.into_iter().filter(of_class));
+}
+
+fn class_seen(ctx: &Context, class: &NodeClassKind, object: &DynamicObject) {
+    overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
+    if ctx.node_classes.put(object) {
+        ctx.report.class_seen(class, object);
+    }
+    ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
 }
 
 fn class_resource(class: &NodeClassKind) -> ApiResource {

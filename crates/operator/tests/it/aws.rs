@@ -79,7 +79,11 @@ fn prepare(account: &Account) -> [String; 2] {
     account.call("ec2", "create_tags", json!({"Resources": tagged, "Tags": [{"Key": DISCOVERY, "Value": CLUSTER}]}));
     account.call("iam", "create_role", json!({"RoleName": "nodes", "AssumeRolePolicyDocument": "{}"}));
     let role = format!("arn:aws:iam::{}:role/cluster", account.id());
-    account.call("eks", "create_cluster", json!({"name": CLUSTER, "version": "1.35", "roleArn": role, "resourcesVpcConfig": {}}));
+    account.call(
+        "eks",
+        "create_cluster",
+        json!({"name": CLUSTER, "version": "1.35", "roleArn": role, "resourcesVpcConfig": {}}),
+    );
     prepare_queue(account);
     let types = ["m5.large", "m5.xlarge", "m5.2xlarge"];
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"];
@@ -90,7 +94,8 @@ fn prepare(account: &Account) -> [String; 2] {
             zones.map(|zone| json!({"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": price}))
         })
         .collect();
-    account.change(json!({"prices": {"m5.large": 0.096, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}, "spot_prices": spot}));
+    account
+        .change(json!({"prices": {"m5.large": 0.096, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}, "spot_prices": spot}));
     ["one", "two"].map(|name| {
         let image = json!({"Name": name, "Architecture": "x86_64", "RootDeviceName": "/dev/xvda"});
         account.call("ec2", "register_image", image)["ImageId"].as_str().unwrap().to_owned()

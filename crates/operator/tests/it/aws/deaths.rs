@@ -36,7 +36,8 @@ async fn one_instance_per_claim_whenever_the_controller_dies() {
         scene.create(scene.pool(&pool, over)).await;
         let wanted = json!({"spec": {"nodeSelector": {"example.com/case": pool}}});
         scene.create(scene.pod(&pool, "1", wanted)).await;
-        wait(&format!("{call} is called"), async || (aws.account.settings()["faults"][0]["times"] == 0).then_some(())).await;
+        wait(&format!("{call} is called"), async || (aws.account.settings()["faults"][0]["times"] == 0).then_some(()))
+            .await;
         drop(replica);
         aws.account.change(json!({"faults": []}));
         replica = aws.start(&format!("karpenter-{}", number + 1));

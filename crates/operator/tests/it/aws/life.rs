@@ -8,14 +8,14 @@ use crate::live::scene::{Scene, condition, name, workload};
 /// What pools of these tests lay over [`Scene::pool`].
 pub(super) fn spec(class: &str, capacity_type: &str) -> Value {
     json!({"template": {"spec": {
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class},
-        "expireAfter": "Never",
-        "requirements": [
-            {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
-            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
-            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]},
-        ]}}})
+    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class},
+    "expireAfter": "Never",
+    "requirements": [
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]},
+    ]}}})
 }
 
 pub(super) fn instance_id(claim: &Value) -> &str {
@@ -52,7 +52,8 @@ async fn pods_get_instances_and_give_them_back() {
     scene
         .wait("instances are tagged with their claims", async || {
             let named = |claim: &Value, one: &karpenter_aws::cloud::InstanceInfo| {
-                one.id == instance_id(claim) && one.tags.get("karpenter.sh/nodeclaim").is_some_and(|tag| tag == name(claim))
+                one.id == instance_id(claim)
+                    && one.tags.get("karpenter.sh/nodeclaim").is_some_and(|tag| tag == name(claim))
             };
             let instances = aws.instances().await;
             let all = claims.iter().all(|claim| instances.iter().any(|one| named(claim, one)));

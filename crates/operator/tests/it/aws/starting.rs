@@ -47,7 +47,8 @@ fn what_is_wrong_with_aws_is_said() {
 
     let account = Account::new();
     let environment = account.environment();
-    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let environment: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let said = complaint(&controller(&environment));
     assert!(said.contains("cluster shop") && said.contains("CLUSTER_ENDPOINT"), "{said}");
     let role = format!("arn:aws:iam::{}:role/cluster", account.id());
@@ -75,12 +76,16 @@ fn identities_of_pods_and_regions_of_instances() {
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &endpoint),
         ("CLUSTER_ENDPOINT", "https://example.com"),
     ];
-    let pod = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str()), ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token)];
+    let pod =
+        [("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str()), ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token)];
     let said = complaint(&controller(&[&common[..], &pod].concat()));
     assert!(said.contains("the API server at https://127.0.0.1:1"), "{said}");
     let calls = account.calls();
     assert!(calls.iter().any(|call| call["token"] == "token-of-the-pod"), "{calls:?}");
-    assert!(calls.iter().any(|call| call["operation"] == "DescribeInstanceTypes" && call["region"] == REGION), "{calls:?}");
+    assert!(
+        calls.iter().any(|call| call["operation"] == "DescribeInstanceTypes" && call["region"] == REGION),
+        "{calls:?}"
+    );
 
     let role = format!("arn:aws:iam::{}:role/controller", account.id());
     let web = [
