@@ -1,15 +1,17 @@
-"""python3 -m aws_emulator [--port N]: serves until it is ended; prints `listening on http://127.0.0.1:PORT`."""
+"""python3 -m aws_emulator [--port N] [--while-stdin]: serves until it is ended; prints `listening on http://127.0.0.1:PORT`."""
 
 import argparse
 import io
 import json
+import os
 import sys
+import threading
 import time
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from . import accounts, authoriser, control, fleets, instances, services, signed_request
+from . import accounts, authoriser, control, fleets, instances, metadata, pages, services, signed_request
 
 # The same for everyone and slow to make.
 _STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
@@ -26,13 +28,18 @@ class Application:
         if environ["PATH_INFO"].startswith("/_test/"):
             status, value = control.answer(environ, body)
             return _json(start, status, value)
+        if metadata.is_asked(environ):
+            return metadata.answer(environ, start)
         request = signed_request.parse(environ, body)
         if request is None:
             return self.inner(environ, start)
         number = environ.get("HTTP_X_MOTO_ACCOUNT_ID") or accounts.number_of(request.access_key)
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = number
         account = accounts.account(number)
-        account.record(request.service, request.operation, {"dry_run": request.parameters.get("DryRun") == "true"})
+        account.record(request.service, request.operation, {
+            "dry_run": request.parameters.get("DryRun") == "true", "region": request.region,
+            "page_size": request.parameters.get("MaxResults") or request.parameters.get("MaxItems"),
+            "user_agent": environ.get("HTTP_USER_AGENT", "")})
         denied = authoriser.refusal(account, number, request)
         if denied:
             account.denials.append(denied)
@@ -48,6 +55,11 @@ class Application:
         return answer.send(start)
 
     def answer(self, environ, account, request, body):
+        empty, body = pages.before(account, environ, request, body)
+        if empty:
+            return Answer(*empty)
+        if request.operation in _STATIC and request.parameters.get("DryRun") == "true":
+            return Answer(*signed_request.error(request, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412))
         if request.service == "pricing":
             value = services.pricing(account, request)
             if value is not None:
@@ -119,7 +131,11 @@ def _fail(start, request, fault):
 def main():
     parser = argparse.ArgumentParser(description="AWS APIs for tests: moto with what it lacks.")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
-    port = parser.parse_args().port
+    parser.add_argument("--while-stdin", action="store_true", help="end when standard input does, so that no test leaves it behind")
+    options = parser.parse_args()
+    port = options.port
+    if options.while_stdin:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     for part in (instances, fleets, services):
         part.install()
     inner = DomainDispatcherApplication(create_backend_app)
@@ -129,6 +145,12 @@ def main():
         server.serve_forever()
     except KeyboardInterrupt:
         sys.exit(0)
+
+
+def _end_with_stdin():
+    while sys.stdin.buffer.read(4096):
+        pass
+    os._exit(0)
 
 
 class QuietHandler(MotoRequestHandler):

@@ -35,6 +35,8 @@ class Account:
         # IAM statements; None lets everything pass.
         self.policy = None
         self.variables = {}
+        # {"DescribeSubnets": 2}: that many pages without anything in them come before the answer.
+        self.empty_pages = {}
         self.calls = deque(maxlen=200_000)
         self.denials = []
         # client token -> (request, answer) of CreateFleet
@@ -43,7 +45,7 @@ class Account:
 
     SETTINGS = (
         "no_capacity", "faults", "fleet_errors", "reservations", "placement_groups", "parameters", "prices", "spot_prices",
-        "managed_resources", "statuses", "pending_for", "hidden_for", "shutting_down_for", "policy", "variables",
+        "managed_resources", "statuses", "pending_for", "hidden_for", "shutting_down_for", "policy", "variables", "empty_pages",
     )
 
     def change(self, settings):

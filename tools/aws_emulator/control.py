@@ -6,6 +6,7 @@ DELETE /_test/<account>            forget settings and calls (moto's own state s
 GET  /_test/<account>/calls        the calls so far, oldest first; ?clear=1 empties the list
 GET  /_test/<account>/denials      calls that the IAM authoriser refused
 GET  /_test/<account>/instances    what launch templates gave instances beyond what DescribeInstances shows
+GET  /_test/<account>/credentials  as the EKS Pod Identity agent gives them; the token is counted as a call
 POST /_test/<account>/stop         {"instance_ids": [...], "state": "terminated"}: an instance goes behind everyone's back
 """
 
@@ -49,6 +50,10 @@ def answer(environ, body):
         return "200 OK", account.denials
     if what == "instances" and method == "GET":
         return "200 OK", account.instances
+    if what == "credentials" and method == "GET":
+        account.record("pod-identity", "GetCredentials", {"token": environ.get("HTTP_AUTHORIZATION", "")})
+        return "200 OK", {"AccessKeyId": f"POD{number}", "SecretAccessKey": "pod-secret", "Token": "pod-session",
+                          "AccountId": number, "Expiration": "2099-01-01T00:00:00Z"}
     if what == "stop" and method == "POST":
         return "200 OK", {"changed": instances.put_into_state(number, value.get("instance_ids", []), value.get("state", "terminated"))}
     return "405 Method Not Allowed", {"error": f"{method} is not for {environ['PATH_INFO']}"}

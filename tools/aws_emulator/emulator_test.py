@@ -244,6 +244,20 @@ class Faults(EmulatorTest):
             self.change(faults=[{"operation": operation, "code": "Strange", "status": 400}])
             self.assertEqual(self.code(call, self.client(service)), "Strange", service)
 
+    def test_pages_without_anything_come_first(self):
+        self.change(empty_pages={"DescribeSubnets": 2})
+        sizes = [len(page.get("Subnets", [])) for page in self.ec2.get_paginator("describe_subnets").paginate()]
+        self.assertEqual(sizes, [0, 0, len(self.subnets)])
+
+    def test_pods_and_instances_learn_who_and_where_they_are(self):
+        self.assertEqual(self.control("/credentials")["AccessKeyId"], f"POD{self.number}")
+        asked = urllib.request.Request(f"{url}/latest/api/token", method="PUT")
+        with urllib.request.urlopen(asked) as answer:
+            token = answer.read().decode()
+        asked = urllib.request.Request(f"{url}/latest/meta-data/placement/region", headers={"x-aws-ec2-metadata-token": token})
+        with urllib.request.urlopen(asked) as answer:
+            self.assertEqual(answer.read(), b"us-west-2")
+
     def test_an_unknown_setting_is_refused(self):
         with self.assertRaises(urllib.error.HTTPError) as caught:
             self.change(no_such_thing=1)
