@@ -7,20 +7,24 @@ GET  /_test/<account>/calls        the calls so far, oldest first; ?clear=1 empt
 GET  /_test/<account>/denials      calls that the IAM authoriser refused
 GET  /_test/<account>/instances    what launch templates gave instances beyond what DescribeInstances shows
 GET  /_test/<account>/credentials  as the EKS Pod Identity agent gives them; the token is counted as a call
+POST /_test/<account>/call         {"service": "sqs", "operation": "create_queue", "parameters": {...}}: any call, as boto3 names it
 POST /_test/<account>/stop         {"instance_ids": [...], "state": "terminated"}: an instance goes behind everyone's back
 """
 
 import json
 import urllib.parse
 
-from . import accounts, instances
+import boto3
+from botocore.exceptions import ClientError
+
+from . import accounts, instances, metadata
 
 
 def answer(environ, body):
     """(status line, value)"""
     parts = environ["PATH_INFO"].strip("/").split("/")
     if len(parts) not in (2, 3):
-        return "404 Not Found", {"error": "use /_test/<account>[/calls|denials|instances|stop]"}
+        return "404 Not Found", {"error": "use /_test/<account>[/calls|denials|instances|credentials|call|stop]"}
     number, what = parts[1], (parts[2] if len(parts) == 3 else "")
     account = accounts.account(number)
     method = environ["REQUEST_METHOD"]
@@ -54,6 +58,14 @@ def answer(environ, body):
         account.record("pod-identity", "GetCredentials", {"token": environ.get("HTTP_AUTHORIZATION", "")})
         return "200 OK", {"AccessKeyId": f"POD{number}", "SecretAccessKey": "pod-secret", "Token": "pod-session",
                           "AccountId": number, "Expiration": "2099-01-01T00:00:00Z"}
+    if what == "call" and method == "POST":
+        client = boto3.client(value["service"], endpoint_url=f"http://{environ['HTTP_HOST']}", region_name=metadata.REGION,
+                              aws_access_key_id=f"TEST{number}", aws_secret_access_key="secret")
+        try:
+            said = getattr(client, value["operation"])(**value.get("parameters", {}))
+        except ClientError as e:
+            return "400 Bad Request", {"error": str(e)}
+        return "200 OK", {k: v for k, v in said.items() if k != "ResponseMetadata"}
     if what == "stop" and method == "POST":
         return "200 OK", {"changed": instances.put_into_state(number, value.get("instance_ids", []), value.get("state", "terminated"))}
     return "405 Method Not Allowed", {"error": f"{method} is not for {environ['PATH_INFO']}"}

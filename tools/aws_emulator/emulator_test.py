@@ -258,6 +258,10 @@ class Faults(EmulatorTest):
         with urllib.request.urlopen(asked) as answer:
             self.assertEqual(answer.read(), b"us-west-2")
 
+    def test_any_call_can_be_made_without_a_client(self):
+        said = self.control("/call", {"service": "sqs", "operation": "create_queue", "parameters": {"QueueName": "q"}})
+        self.assertTrue(said["QueueUrl"].endswith(f"{self.number}/q"), said)
+
     def test_an_unknown_setting_is_refused(self):
         with self.assertRaises(urllib.error.HTTPError) as caught:
             self.change(no_such_thing=1)

@@ -114,6 +114,13 @@ impl Account {
         self.control("GET", "/denials", "").as_array().cloned().unwrap_or_default()
     }
 
+    /// Any call of the account, named as Python's client names it: `("sqs", "create_queue", {"QueueName": "q"})`.
+    #[expect(clippy::needless_pass_by_value, reason = "callers write json!(...), not &json!(...)")]
+    pub fn call(&self, service: &str, operation: &str, parameters: Value) -> Value {
+        let body = json!({"service": service, "operation": operation, "parameters": parameters});
+        self.control("POST", "/call", &body.to_string())
+    }
+
     /// Instances are in another state now, and nobody is told.
     pub fn put_into_state(&self, ids: &[&str], state: &str) {
         self.control("POST", "/stop", &json!({"instance_ids": ids, "state": state}).to_string());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test crate")]
 
 mod answering;
+mod aws;
 mod chart;
 mod installation;
 mod installing;

@@ -279,6 +279,7 @@ fn place(kind: &str) -> (&'static str, &'static str, bool) {
         "NodePool" => ("/apis/karpenter.sh/v1", "nodepools", false),
         "NodeClaim" => ("/apis/karpenter.sh/v1", "nodeclaims", false),
         "NodeOverlay" => ("/apis/karpenter.sh/v1alpha1", "nodeoverlays", false),
+        "EC2NodeClass" => ("/apis/karpenter.k8s.aws/v1", "ec2nodeclasses", false),
         "KWOKNodeClass" => ("/apis/karpenter.kwok.sh/v1alpha1", "kwoknodeclasses", false),
         "CapacityBuffer" => ("/apis/autoscaling.x-k8s.io/v1beta1", "capacitybuffers", true),
         other => panic!("where does {other} live?"),

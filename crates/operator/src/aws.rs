@@ -1,0 +1,120 @@
+//! The AWS provider's start: who calls AWS, and what has to be known before anything is done (AWS-110).
+
+use std::net::IpAddr;
+
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Service;
+use karpenter_api::settings::AwsSettings;
+use karpenter_aws::cloud::Lookups;
+use karpenter_aws::user_data::Cluster;
+use karpenter_aws_sdk::Clients;
+use kube::{Api, Client, Config};
+
+/// AWS answers, and this is the cluster that it knows.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) clients: Clients,
+    pub(crate) cluster: Cluster,
+    /// The cluster's ARN, if zonal shifts are followed.
+    pub(crate) zonal_shift: Option<String>,
+}
+
+/// Whatever is missing ends the start, in one line.
+pub(crate) async fn connect(settings: &AwsSettings, client: &Client, config: &Config) -> Result<Account> {
+    let clients = karpenter_aws_sdk::connect(env!("CARGO_PKG_VERSION")).await?;
+    clients.check().await.with_context(|| format!("cannot call EC2 in {}", clients.region))?;
+    let endpoint = endpoint(settings, clients.lookups.as_ref()).await?;
+    let dns = dns_address(client).await;
+    let zonal_shift = match settings.enable_zonal_shift {
+        true => Some(shifted_cluster(settings, clients.lookups.as_ref()).await?),
+        false => None,
+    };
+    let ca_bundle = Some(settings.cluster_ca_bundle.clone()).filter(|given| !given.is_empty()).or_else(|| bundle(config));
+    let cluster = Cluster { name: settings.cluster_name.clone(), endpoint, ca_bundle, service_cidr: None, dns };
+    tracing::info!(region = clients.region, cluster = cluster.name, endpoint = cluster.endpoint, "connected to AWS");
+    Ok(Account { clients, cluster, zonal_shift })
+}
+
+async fn endpoint(settings: &AwsSettings, lookups: &dyn Lookups) -> Result<String> {
+    if !settings.cluster_endpoint.is_empty() {
+        return Ok(settings.cluster_endpoint.clone());
+    }
+    let name = &settings.cluster_name;
+    let found = lookups.cluster(name).await.with_context(|| {
+        format!("cannot look up the endpoint of cluster {name}: allow eks:DescribeCluster, or set CLUSTER_ENDPOINT")
+    });
+    let endpoint = found?.endpoint;
+    anyhow::ensure!(!endpoint.is_empty(), "cluster {name} has no endpoint yet: wait until EKS has made it");
+    Ok(endpoint)
+}
+
+/// AWS-225.
+async fn shifted_cluster(settings: &AwsSettings, lookups: &dyn Lookups) -> Result<String> {
+    let name = &settings.cluster_name;
+    let cluster = lookups.cluster(name).await;
+    let arn = cluster.with_context(|| format!("ENABLE_ZONAL_SHIFT is on, but cluster {name} cannot be looked up"))?.arn;
+    lookups.zonal_shifts(&arn).await.with_context(|| {
+        format!("ENABLE_ZONAL_SHIFT is on, but cluster {name} is not registered for zonal shifts: register it with EKS")
+    })?;
+    Ok(arn)
+}
+
+/// Nodes work without it in most clusters, hence only a line in the log.
+async fn dns_address(client: &Client) -> Option<IpAddr> {
+    let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
+    let found = match services.get_opt("kube-dns").await {
+        Ok(service) => service,
+        Err(error) => {
+            tracing::warn!(%error, "the address of the cluster's DNS is not known");
+            return None;
+        }
+    };
+    let address = found.and_then(|service| service.spec?.cluster_ip).and_then(|address| address.parse().ok());
+    if address.is_none() {
+        tracing::info!("the address of the cluster's DNS is not known: there is no service kube-system/kube-dns with one");
+    }
+    address
+}
+
+/// The certificates that the API client trusts, as text in base64.
+fn bundle(config: &Config) -> Option<String> {
+    if let Some(path) = &config.root_cert_file {
+        let text = std::fs::read(path).ok()?;
+        return Some(STANDARD.encode(text));
+    }
+    let certificates = config.root_cert.as_ref()?;
+    let text: String = certificates.iter().map(|certificate| pem(certificate)).collect();
+    Some(STANDARD.encode(text))
+}
+
+/// Lines of 64 characters, as such files have.
+fn pem(certificate: &[u8]) -> String {
+    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    for (at, character) in STANDARD.encode(certificate).chars().enumerate() {
+        if at > 0 && at % 64 == 0 {
+            text.push('\n');
+        }
+        text.push(character);
+    }
+    text.push_str("\n-----END CERTIFICATE-----\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AWS-110: what nodes are told to trust is what we trust ourselves.
+    #[test]
+    fn certificates_are_written_as_text() {
+        let mut config = Config::new("https://example.com".parse().unwrap());
+        assert_eq!(bundle(&config), None);
+        config.root_cert = Some(vec![vec![1; 60], vec![2]]);
+        let text = String::from_utf8(STANDARD.decode(bundle(&config).unwrap()).unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.iter().map(|line| line.len()).collect::<Vec<_>>(), [27, 64, 16, 25, 27, 4, 25]);
+        assert_eq!((lines[0], lines[5]), ("-----BEGIN CERTIFICATE-----", "Ag=="));
+    }
+}
