@@ -1,12 +1,14 @@
 //! Many small requests as few large ones (§4.13). A state machine that is told the time; who drives it sleeps until
 //! [`Batcher::next_due`] and sends what [`Batcher::due`] gives.
 
+mod executor;
 mod sharing;
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use executor::{Executor, Observer};
 pub use sharing::{TOO_FEW, hand_out, missing};
 
 /// How long requests wait for company.
@@ -54,6 +56,10 @@ impl<K: Ord + Clone, T> Batcher<K, T> {
         let bucket = self.buckets.entry(key).or_insert_with(|| Bucket { items: Vec::new(), opened: now, last: now });
         bucket.items.push(item);
         bucket.last = now;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
     }
 
     fn end(&self, bucket: &Bucket<T>) -> Timestamp {

@@ -1,4 +1,5 @@
 //! Types as EC2 describes them and node classes, for tests.
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -18,14 +19,15 @@ use crate::reservations::ReservationCounts;
 use crate::unavailable::Unavailable;
 
 /// One row of the reference of what AL2023 nodes leave for pods.
-pub(crate) struct CatalogueRow {
-    pub(crate) info: InstanceTypeInfo,
+#[derive(Debug)]
+pub struct CatalogueRow {
+    pub info: InstanceTypeInfo,
     /// Millicores, MiB, pods and MiB of storage.
-    pub(crate) allocatable: [i64; 4],
+    pub allocatable: [i64; 4],
 }
 
 /// Every type that the reference knows, with interfaces on one card but for those that are named below.
-pub(crate) static CATALOGUE: LazyLock<Vec<CatalogueRow>> = LazyLock::new(catalogue);
+pub static CATALOGUE: LazyLock<Vec<CatalogueRow>> = LazyLock::new(catalogue);
 
 fn catalogue() -> Vec<CatalogueRow> {
     let known = ec2::types().unwrap();
@@ -42,7 +44,7 @@ fn catalogue() -> Vec<CatalogueRow> {
 }
 
 /// A type of the catalogue, or one that only tests know.
-pub(crate) fn type_info(name: &str) -> InstanceTypeInfo {
+pub fn type_info(name: &str) -> InstanceTypeInfo {
     if name == "dl1.24xlarge" {
         let mut info = type_info("p4d.24xlarge");
         info.name = name.to_owned();
@@ -112,7 +114,7 @@ fn described(row: &ec2::Ec2Type, interfaces: i64, ipv4: i64) -> InstanceTypeInfo
 }
 
 /// The zones of AWS-255, with their ids.
-pub(crate) const ZONES: [(&str, &str); 4] = [
+pub const ZONES: [(&str, &str); 4] = [
     ("test-zone-1a", "tstz1-1a"),
     ("test-zone-1b", "tstz1-1b"),
     ("test-zone-1c", "tstz1-1c"),
@@ -120,11 +122,16 @@ pub(crate) const ZONES: [(&str, &str); 4] = [
 ];
 
 /// A ready class of AL2023 with a subnet in each of three zones; members of `spec` replace its own.
-pub(crate) fn class(spec: &Value) -> NodeClass {
+pub fn class(spec: &Value) -> NodeClass {
     class_with(spec, &json!({}))
 }
 
-pub(crate) fn class_with(spec: &Value, status: &Value) -> NodeClass {
+pub fn class_with(spec: &Value, status: &Value) -> NodeClass {
+    NodeClass::read(&class_object(spec, status)).unwrap()
+}
+
+/// The same as the object that the API server has.
+pub fn class_object(spec: &Value, status: &Value) -> EC2NodeClass {
     let subnets: Vec<Value> = ZONES[..3]
         .iter()
         .enumerate()
@@ -151,12 +158,11 @@ pub(crate) fn class_with(spec: &Value, status: &Value) -> NodeClass {
             object[part][key] = value.clone();
         }
     }
-    let object: EC2NodeClass = serde_json::from_value(object).unwrap();
-    NodeClass::read(&object).unwrap()
+    serde_json::from_value(object).unwrap()
 }
 
 /// A class of this family, which goes by an alias of its own where it can.
-pub(crate) fn class_of(family: &str, more: &Value) -> NodeClass {
+pub fn class_of(family: &str, more: &Value) -> NodeClass {
     let mut spec = json!({"amiFamily": family, "amiSelectorTerms": [{"id": "ami-1"}]});
     for (key, value) in more.as_object().unwrap() {
         spec[key] = value.clone();
@@ -164,12 +170,12 @@ pub(crate) fn class_of(family: &str, more: &Value) -> NodeClass {
     class(&spec)
 }
 
-pub(crate) fn sizing() -> Sizing {
+pub fn sizing() -> Sizing {
     Sizing { region: "us-west-2".to_owned(), vm_memory_overhead_percent: 0.075, reserved_enis: 0 }
 }
 
 /// The type as pools of the class see it, in the first three zones.
-pub(crate) fn resolved(info: &InstanceTypeInfo, class: &NodeClass, sizing: &Sizing) -> InstanceType {
+pub fn resolved(info: &InstanceTypeInfo, class: &NodeClass, sizing: &Sizing) -> InstanceType {
     let zones: BTreeSet<String> = ZONES[..3].iter().map(|(zone, _)| (*zone).to_owned()).collect();
     let facts = TypeFacts {
         class,
@@ -183,7 +189,7 @@ pub(crate) fn resolved(info: &InstanceTypeInfo, class: &NodeClass, sizing: &Sizi
 }
 
 /// Types with offerings in three zones, at the built-in prices. Spot costs half, the reservations have so much left.
-pub(crate) fn sold(names: &[&str], class: &NodeClass, left: &[(&str, u32)]) -> Vec<InstanceType> {
+pub fn sold(names: &[&str], class: &NodeClass, left: &[(&str, u32)]) -> Vec<InstanceType> {
     let zones: BTreeSet<String> = ZONES[..3].iter().map(|(zone, _)| (*zone).to_owned()).collect();
     let (sizing, unavailable, shifted) = (sizing(), Unavailable::default(), BTreeSet::new());
     let mut counts = ReservationCounts::default();

@@ -1,10 +1,11 @@
 //! The CloudProvider on AWS.
 //!
-//! Everything here is a pure function or a small state that is told the time, so that it can be tested by calling it; the
-//! calls themselves go through the narrow traits of [`cloud`], whose plain values are all that the rest knows of AWS. No
-//! type of an SDK appears anywhere but in an adapter that fills those traits.
+//! Everything but [`provider`] is a pure function or a small state that is told the time, so that it can be tested by calling
+//! it. [`provider`] drives it: it keeps what is known, asks EC2 and is asked by the controllers. Its calls go through the
+//! narrow traits of [`cloud`], whose plain values are all that the rest knows of AWS. No type of an SDK appears anywhere but
+//! in an adapter that fills those traits.
 //!
-//! Start with [`class`], what an EC2NodeClass says, and [`instance_types`], what EC2 sells to it.
+//! Start with [`class`], what an EC2NodeClass says, [`instance_types`], what EC2 sells to it, and `provider/launching.rs`.
 
 pub mod batching;
 pub mod class;
@@ -18,6 +19,7 @@ pub mod interruption;
 pub mod launch;
 pub mod pricing;
 pub mod profiles;
+pub mod provider;
 pub mod provider_id;
 pub mod reboot;
 pub mod repair;
@@ -29,5 +31,5 @@ pub mod user_data;
 pub mod validation;
 pub mod zonal_shift;
 
-#[cfg(test)]
-mod fixtures;
+#[cfg(any(test, feature = "fake"))]
+pub mod fixtures;

@@ -52,6 +52,7 @@ impl LabelPolicy {
     pub fn aws() -> Self {
         let usable = aws::USABLE.into_iter().filter(|key| *key != aws::NODE_CLASS_LABEL);
         let rules = LabelRules::core().well_known(usable).well_known([aws::ZONE_ID]).restricted_domain(aws::GROUP);
+        let rules = rules.reservation(aws::CAPACITY_RESERVATION_ID);
         let rules = aws::ALIASES.iter().fold(rules, |rules, (old, canonical)| rules.alias(old, canonical));
         let mut policy = Self { rules, ..Self::core() };
         policy.closed_values.insert(aws::INSTANCE_TENANCY, &aws::TENANCIES);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::instance_type::InstanceType;
+use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::quantity::Quantity;
 
 use super::offerings::{Market, offerings_of};
@@ -36,6 +36,8 @@ pub type Observed<'a> = dyn Fn(&str) -> (Option<Quantity>, Option<u32>) + 'a;
 pub struct Catalogue {
     types: Vec<InstanceTypeInfo>,
     zones: BTreeMap<String, BTreeSet<String>>,
+    /// All of them.
+    everywhere: BTreeSet<String>,
 }
 
 impl Catalogue {
@@ -53,13 +55,14 @@ impl Catalogue {
             zones.entry(instance_type).or_default().insert(zone);
         }
         let changed = zones != self.zones;
+        self.everywhere = zones.values().flatten().cloned().collect();
         self.zones = zones;
         changed
     }
 
     /// Every zone that sells anything.
-    pub fn zones(&self) -> BTreeSet<String> {
-        self.zones.values().flatten().cloned().collect()
+    pub fn zones(&self) -> &BTreeSet<String> {
+        &self.everywhere
     }
 
     pub fn get(&self, name: &str) -> Option<&InstanceTypeInfo> {
@@ -75,6 +78,22 @@ impl Catalogue {
         market: &Market<'_>,
         observed: &Observed<'_>,
     ) -> Result<Vec<InstanceType>, NoListing> {
+        let types = self.resolved(class, sizing, placement_group, observed)?;
+        let sold = |known: InstanceType| InstanceType {
+            offerings: self.offerings(&known.name, class, sizing, placement_group, market),
+            ..known
+        };
+        Ok(types.into_iter().map(sold).collect())
+    }
+
+    /// The same without offerings, which change more often.
+    pub fn resolved(
+        &self,
+        class: &NodeClass,
+        sizing: &Sizing,
+        placement_group: Option<&PlacementGroup>,
+        observed: &Observed<'_>,
+    ) -> Result<Vec<InstanceType>, NoListing> {
         if self.types.is_empty() {
             return Err(NoListing::Types);
         }
@@ -85,14 +104,34 @@ impl Catalogue {
             return Err(NoListing::Subnets);
         }
         let nowhere = BTreeSet::new();
-        let listed = self.types.iter().filter_map(|info| {
+        let resolved = self.types.iter().filter_map(|info| {
             let (observed_memory, observed_attachments) = observed(&info.name);
             let zones = self.zones.get(&info.name).unwrap_or(&nowhere);
             let facts = TypeFacts { class, sizing, placement_group, zones, observed_memory, observed_attachments };
-            let known = resolve(info, &facts).ok()?;
-            Some(InstanceType { offerings: offerings_of(info, &facts, market), ..known })
+            resolve(info, &facts).ok()
         });
-        Ok(listed.collect())
+        Ok(resolved.collect())
+    }
+
+    /// How one of the types can be bought; not at all if it is none of them.
+    pub fn offerings(
+        &self,
+        name: &str,
+        class: &NodeClass,
+        sizing: &Sizing,
+        placement_group: Option<&PlacementGroup>,
+        market: &Market<'_>,
+    ) -> Vec<Offering> {
+        let Some(info) = self.get(name) else { return Vec::new() };
+        let nowhere = BTreeSet::new();
+        let zones = self.zones.get(name).unwrap_or(&nowhere);
+        let (observed_memory, observed_attachments) = (None, None);
+        let facts = TypeFacts { class, sizing, placement_group, zones, observed_memory, observed_attachments };
+        offerings_of(info, &facts, market)
+    }
+
+    pub fn types(&self) -> &[InstanceTypeInfo] {
+        &self.types
     }
 }
 
@@ -114,7 +153,7 @@ mod tests {
         let (zones, prices, unavailable, shifted) =
             (catalogue.zones(), PriceBook::built_in("us-east-1"), Unavailable::default(), BTreeSet::new());
         let market = Market {
-            zones: &zones,
+            zones,
             prices: &prices,
             overlay_prices: None,
             unavailable: &unavailable,

@@ -1,0 +1,120 @@
+//! Launch templates in EC2: made when first needed, deleted a minute after their last use (AWS-160 … AWS-162).
+
+use karpenter_platform::{CallError, CreateError};
+use tracing::{info, warn};
+
+use super::AwsProvider;
+use crate::cloud::{ApiError, Filter, TemplateRef};
+use crate::launch::failures::{FailedCall, failed_call};
+use crate::launch::tags;
+use crate::launch::template_cache::{Ensure, TemplateCache, ensure};
+use crate::launch::templates::Template;
+use crate::user_data::{SIZE_LIMIT, SIZE_WARNING};
+
+impl AwsProvider {
+    /// All of them exist when this is through.
+    pub(super) async fn ensure_templates(&self, class: &str, templates: &[Template]) -> Result<(), CreateError> {
+        for template in templates {
+            let mut cache = self.templates.lock().await;
+            self.ensure_template(&mut cache, class, template).await?;
+        }
+        Ok(())
+    }
+
+    async fn ensure_template(
+        &self,
+        cache: &mut TemplateCache,
+        class: &str,
+        template: &Template,
+    ) -> Result<(), CreateError> {
+        let name = template.request.name.as_str();
+        if cache.hit(name, self.now()) {
+            return Ok(());
+        }
+        let found = match ensure(self.clients.reads.launch_template(name).await) {
+            Ensure::Adopt(found) => found,
+            Ensure::Create => self.create_template(class, template).await?,
+            Ensure::Failed(error) => return Err(failed_call(FailedCall::Templates, &error)),
+            Ensure::Ambiguous(count) => {
+                let error = ApiError::new("", &format!("{count} launch templates are named {name}"));
+                return Err(failed_call(FailedCall::Templates, &error));
+            }
+        };
+        cache.exists(found, self.now());
+        Ok(())
+    }
+
+    async fn create_template(&self, class: &str, template: &Template) -> Result<TemplateRef, CreateError> {
+        self.reports.user_data_rendered(class, template.user_data_bytes);
+        let bytes = template.user_data_bytes;
+        if bytes >= SIZE_WARNING {
+            warn!(nodeclass = class, bytes, limit = SIZE_LIMIT, "user data is nearly as long as EC2 takes");
+        }
+        if !template.dropped_settings.is_empty() {
+            warn!(nodeclass = class, settings = ?template.dropped_settings, "settings in user data are not known, left out");
+        }
+        let made = self.clients.writes.create_launch_template(&template.request).await;
+        let made = made.map_err(|error| failed_call(FailedCall::Templates, &error))?;
+        info!(nodeclass = class, name = %made.name, id = %made.id, "created launch template");
+        Ok(made)
+    }
+
+    /// EC2 does not know these any more (AWS-162).
+    pub(super) async fn forget_templates(&self, templates: &[Template]) {
+        let mut cache = self.templates.lock().await;
+        templates.iter().for_each(|template| cache.forget(&template.request.name));
+    }
+
+    /// This process leads from now on: templates of its predecessor count as just used, so they go if nobody needs them
+    /// (AWS-161).
+    pub async fn lead(&self) -> Result<(), CallError> {
+        let now = self.now();
+        self.facts().leading_since = Some(now);
+        let own = [Filter::new(format!("tag:{}", tags::CLUSTER), [self.settings.cluster.name.as_str()])];
+        let found = self.clients.reads.launch_templates(&own).await;
+        let found = found.map_err(|error| CallError::new("DescribeLaunchTemplates", error))?;
+        let mut cache = self.templates.lock().await;
+        for template in found {
+            if !cache.hit(&template.name, now) {
+                cache.exists(template, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what nobody used for a minute. One that cannot be deleted is tried again.
+    pub async fn delete_unused_templates(&self) -> Result<(), CallError> {
+        // Held to the end: nobody adopts a template that is about to go.
+        let mut cache = self.templates.lock().await;
+        let mut failed = None;
+        for template in cache.expired(self.now()) {
+            match self.clients.writes.delete_launch_template(&template.id).await {
+                Ok(()) => info!(name = %template.name, id = %template.id, "deleted launch template"),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => {
+                    cache.exists(template, self.now());
+                    failed = Some(CallError::new("DeleteLaunchTemplate", error));
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Deletes all templates of a class that goes (AWS-41, AWS-289).
+    pub async fn delete_class_templates(&self, class: &str) -> Result<(), CallError> {
+        let own = [
+            Filter::new(format!("tag:{}", tags::CLUSTER), [self.settings.cluster.name.as_str()]),
+            Filter::new(format!("tag:{}", tags::NODE_CLASS), [class]),
+        ];
+        let mut cache = self.templates.lock().await;
+        let found = self.clients.reads.launch_templates(&own).await;
+        for template in found.map_err(|error| CallError::new("DescribeLaunchTemplates", error))? {
+            match self.clients.writes.delete_launch_template(&template.id).await {
+                Err(error) if !error.is_not_found() => return Err(CallError::new("DeleteLaunchTemplate", error)),
+                _ => cache.forget(&template.name),
+            }
+        }
+        self.reports.class_gone(class);
+        Ok(())
+    }
+}
