@@ -39,7 +39,8 @@ class Application:
         account.record(request.service, request.operation, {
             "dry_run": request.parameters.get("DryRun") == "true", "region": request.region,
             "page_size": request.parameters.get("MaxResults") or request.parameters.get("MaxItems"),
-            "user_agent": environ.get("HTTP_USER_AGENT", "")})
+            "user_agent": environ.get("HTTP_USER_AGENT", ""),
+            **({"parameters": request.parameters} if request.service == "sqs" else {})})
         denied = authoriser.refusal(account, number, request)
         if denied:
             account.denials.append(denied)

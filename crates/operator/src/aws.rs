@@ -1,16 +1,64 @@
 //! The AWS provider's start: who calls AWS, and what has to be known before anything is done (AWS-110).
 
+mod cluster_objects;
+
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Service;
-use karpenter_api::settings::AwsSettings;
+use karpenter_api::settings::{AwsSettings, Settings};
 use karpenter_aws::cloud::Lookups;
+use karpenter_aws::instance_types::Sizing;
+use karpenter_aws::provider::{self, AwsProvider, NoReports, ProviderSettings};
 use karpenter_aws::user_data::Cluster;
 use karpenter_aws_sdk::Clients;
+use karpenter_platform::Clock;
 use kube::{Api, Client, Config};
+
+pub(crate) use cluster_objects::ClusterObjects;
+
+/// The provider and what its controllers need beside it.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) provider: Arc<AwsProvider>,
+    pub(crate) account: Account,
+    /// To be told of the context, once there is one.
+    pub(crate) objects: Arc<ClusterObjects>,
+}
+
+/// Connects, and learns what EC2 sells.
+pub(crate) async fn start(settings: &Settings, client: &Client, config: &Config, clock: Arc<dyn Clock>) -> Result<Started> {
+    let account = connect(&settings.aws, client, config).await?;
+    let objects = Arc::new(ClusterObjects::default());
+    let clients = provider::Clients {
+        reads: account.clients.reads.clone(),
+        writes: account.clients.writes.clone(),
+        lookups: account.clients.lookups.clone(),
+    };
+    let given = provider_settings(settings, &account);
+    let provider = AwsProvider::new(clients, given, clock, objects.clone(), Arc::new(NoReports))?;
+    let provider = Arc::new(provider.with_claim_labels(objects.clone()));
+    provider.discover().await.context("cannot learn what EC2 sells")?;
+    Ok(Started { provider, account, objects })
+}
+
+fn provider_settings(settings: &Settings, account: &Account) -> ProviderSettings {
+    ProviderSettings {
+        cluster: account.cluster.clone(),
+        sizing: Sizing {
+            region: account.clients.region.clone(),
+            vm_memory_overhead_percent: settings.aws.vm_memory_overhead_percent,
+            reserved_enis: settings.aws.reserved_enis,
+        },
+        isolated_vpc: settings.aws.isolated_vpc,
+        reserved_capacity: settings.feature_gates.reserved_capacity,
+        subnet_refresh_interval: settings.aws.subnet_refresh_interval.as_signed(),
+        reboot_reasons: Vec::new(),
+    }
+}
 
 /// AWS answers, and this is the cluster that it knows.
 #[derive(Debug)]

@@ -37,6 +37,8 @@ pub(crate) fn start(level: LogLevel, paths: &[String], spans: Option<Spans>) -> 
         .with_target("karpenter", filter)
         // It logs the errors that it also returns.
         .with_target("kube_client", LevelFilter::OFF)
+        // They show requests in full, and return the errors that they log.
+        .with_target(karpenter_aws_sdk::LOG_TARGETS, LevelFilter::OFF)
         .with_default(filter.min(LevelFilter::WARN));
     let outputs = paths.iter().map(|path| Output::open(path)).collect::<Result<Vec<_>>>()?;
     let lines = Lines { outputs: Mutex::new(outputs), sampler: Mutex::default(), callers: level == LogLevel::Debug };

@@ -1,5 +1,6 @@
 //! `karpenter-controller`: reads settings, wires provider and controllers together, runs until told to stop.
 
+mod aws;
 mod client;
 mod endpoints;
 mod logging;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
+use karpenter_api::names::LabelPolicy;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
@@ -14,11 +15,12 @@ use karpenter_controllers::{
 };
 use karpenter_kwok::KwokProvider;
 use karpenter_model::duration::GoDuration;
-use karpenter_platform::{Clock, CloudProvider as _, LegacyPolicies, SystemClock};
-use kube::Client;
+use karpenter_platform::{Clock, LegacyPolicies, SystemClock};
+use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
+use crate::aws;
 use crate::client::{self, LateMetrics, Rules};
 use crate::endpoints::{self, Health};
 use crate::memory_limit;
@@ -95,7 +97,12 @@ async fn start(settings: Settings) -> Result<Started> {
         fence: acting.clone(),
         metrics: late.clone(),
     };
-    let context = context(rules.client(config)?, clock, &settings)?;
+    let client = rules.client(config.clone())?;
+    let chosen = choose(&settings, &own, &config, client.clone(), clock.clone()).await?;
+    let context = context(client, clock, &settings, &chosen)?;
+    if let Some(aws) = &chosen.aws {
+        aws.objects.meet(&context);
+    }
     check_cluster(&own, &url, &context, &settings, &lease).await?;
     let metrics = context.report.metrics.clone();
     metrics.add_collector(Arc::new(Process(Arc::downgrade(&metrics))));
@@ -147,11 +154,34 @@ async fn check_cluster(
     check_permissions(client, settings, &lease.namespace).await
 }
 
-fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result<Arc<Context>> {
-    let provider = match settings.cloud_provider {
-        CloudProvider::Kwok => kwok_provider(client.clone(), settings)?,
-        CloudProvider::Aws => bail!("this build has no AWS provider yet; set CLOUD_PROVIDER=kwok"),
-    };
+/// The provider that the settings ask for.
+struct Chosen {
+    provider: Arc<dyn karpenter_platform::CloudProvider>,
+    policy: LabelPolicy,
+    aws: Option<aws::Started>,
+}
+
+async fn choose(
+    settings: &Settings,
+    own: &Client,
+    config: &Config,
+    client: Client,
+    clock: Arc<dyn Clock>,
+) -> Result<Chosen> {
+    Ok(match settings.cloud_provider {
+        CloudProvider::Kwok => {
+            let provider = kwok_provider(client, settings)?;
+            Chosen { policy: provider.label_policy(), provider: Arc::new(provider), aws: None }
+        }
+        CloudProvider::Aws => {
+            let aws = aws::start(settings, own, config, clock).await?;
+            Chosen { policy: aws.provider.label_policy(), provider: aws.provider.clone(), aws: Some(aws) }
+        }
+    })
+}
+
+fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings, chosen: &Chosen) -> Result<Arc<Context>> {
+    let provider = &chosen.provider;
     check_repair(settings, &provider.repair_policies())?;
     if settings.legacy_node_repair {
         // V15-51: said at the start, not when a node is sick.
@@ -159,7 +189,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             .context("an expression of the provider's repair policies makes no sense")?;
     }
     let options = Options {
-        policy: provider.label_policy(),
+        policy: chosen.policy.clone(),
         batching: Batching {
             idle: std_duration(settings.batch_idle_duration),
             longest: std_duration(settings.batch_max_duration),
@@ -188,7 +218,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings) -> Result
             ..Features::default()
         },
     };
-    Ok(Arc::new(Context::new(client, Arc::new(provider), clock, options)))
+    Ok(Arc::new(Context::new(client, provider.clone(), clock, options)))
 }
 
 /// Names this process among the replicas: the pod's name, and something that a restarted container has not.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test crate")]
 
+mod contract;
 mod faults;
 mod iam;
 mod logs;

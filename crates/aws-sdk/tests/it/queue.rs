@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use crate::setup::world;
 
 /// AWS-214, AWS-215, AWS-251: a queue that is not there yet, then its messages.
@@ -23,5 +25,10 @@ async fn messages_come_and_go() {
     assert_eq!(bodies, ["one", "two"]);
     let left = sdk.receive_message().queue_url(&url).visibility_timeout(0).send().await.unwrap();
     assert_eq!(left.messages(), []);
+    let calls = world.account.calls();
+    let asked = &calls.iter().find(|call| call["operation"] == "ReceiveMessage").unwrap()["parameters"];
+    assert_eq!((&asked["MaxNumberOfMessages"], &asked["WaitTimeSeconds"]), (&json!(10), &json!(20)));
+    assert_eq!((&asked["VisibilityTimeout"], &asked["MessageAttributeNames"]), (&json!(20), &json!(["All"])));
+    assert_eq!(asked["MessageSystemAttributeNames"], json!(["SentTimestamp"]));
     assert_eq!(world.account.count("GetQueueUrl"), 2, "one that failed, one that is remembered");
 }

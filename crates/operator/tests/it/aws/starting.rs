@@ -36,7 +36,7 @@ fn complaint(out: &Output) -> String {
     errors[0]["error"].as_str().unwrap().to_owned()
 }
 
-/// AWS-110, AWS-245: no region, no credentials, a denied call, a cluster that EKS does not know.
+/// AWS-110, AWS-225, AWS-245: no region, no credentials, a denied call, a cluster that EKS or ARC does not know.
 #[test]
 fn what_is_wrong_with_aws_is_said() {
     let no_metadata = ("AWS_EC2_METADATA_DISABLED", "true");
@@ -50,6 +50,11 @@ fn what_is_wrong_with_aws_is_said() {
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let said = complaint(&controller(&environment));
     assert!(said.contains("cluster shop") && said.contains("CLUSTER_ENDPOINT"), "{said}");
+    let role = format!("arn:aws:iam::{}:role/cluster", account.id());
+    account.call("eks", "create_cluster", json!({"name": "shop", "roleArn": role, "resourcesVpcConfig": {}}));
+    let shifting: Vec<(&str, &str)> = environment.iter().copied().chain([("ENABLE_ZONAL_SHIFT", "true")]).collect();
+    let said = complaint(&controller(&shifting));
+    assert!(said.contains("ENABLE_ZONAL_SHIFT") && said.contains("shop is not registered for zonal shifts"), "{said}");
     account.change(json!({"policy": []}));
     let said = complaint(&controller(&environment));
     assert!(said.contains("cannot call EC2 in us-west-2") && said.contains("ec2:DescribeInstanceTypes"), "{said}");
