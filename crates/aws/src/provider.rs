@@ -234,3 +234,6 @@ impl CloudProvider for AwsProvider {
         self.settings.reserved_capacity.then_some(&self.reservation_labels)
     }
 }
+
+#[cfg(test)]
+mod tests;
