@@ -172,6 +172,7 @@ async fn a_thousand_claims() {
     pass(60).await;
     let ends = join_all(launched.iter().map(|(claim, _)| world.provider.delete(claim))).await;
     assert!(ends.iter().all(Result::is_ok));
-    assert_eq!((calls("DescribeInstances by id"), calls("TerminateInstances")), (2, 2));
+    let (looks, terminations) = (calls("DescribeInstances by id"), calls("TerminateInstances"));
+    assert!(looks <= 4 && terminations <= 4, "{looks} {terminations}");
     assert_eq!(world.account.running().len(), 0);
 }

@@ -6,6 +6,7 @@ use karpenter_model::quantity::Quantity;
 use super::*;
 use crate::class::NodeClass;
 use crate::cloud::TypeOffering;
+use crate::launch::failures::Effect;
 use crate::unavailable::OfferingKey;
 
 async fn listed(world: &World) -> Arc<Vec<InstanceType>> {
@@ -27,19 +28,21 @@ async fn lists_are_kept() {
     let first = listed(&world).await;
     assert_eq!((first.len(), available(&first, "m5.large")), (TYPES.len(), 6));
     assert!(Arc::ptr_eq(&first, &listed(&world).await));
-    let mark = |zone: &str, capacity_type: &str| OfferingKey {
-        capacity_type: capacity_type.to_owned(),
-        instance_type: "m5.large".to_owned(),
-        zone: zone.to_owned(),
-        group: None,
+    let mark = |zone: &str, capacity_type: &str| {
+        Effect::Offering(OfferingKey {
+            capacity_type: capacity_type.to_owned(),
+            instance_type: "m5.large".to_owned(),
+            zone: zone.to_owned(),
+            group: None,
+        })
     };
-    world.provider.mark_unavailable(mark("test-zone-1a", "spot"));
+    world.provider.refused(&mark("test-zone-1a", "spot"));
     let second = listed(&world).await;
     assert_eq!((available(&second, "m5.large"), available(&second, "m5.xlarge")), (5, 6));
     assert!(Arc::ptr_eq(&second, &listed(&world).await));
     for capacity_type in ["spot", "on-demand"] {
         for zone in ["test-zone-1a", "test-zone-1b", "test-zone-1c"] {
-            world.provider.mark_unavailable(mark(zone, capacity_type));
+            world.provider.refused(&mark(zone, capacity_type));
         }
     }
     assert_eq!(available(&listed(&world).await, "m5.large"), 0, "listed all the same");

@@ -70,7 +70,8 @@ async fn the_loop() {
     world.account.lock().metal_products = vec![product("m5.metal", 9.9)];
     world.account.fail("DescribeSpotPriceHistory", &ApiError::new("RequestLimitExceeded", "x"), 2);
     world.account.forget_calls();
-    let running = tokio::spawn(world.provider.clone().run());
+    let provider = world.provider.clone();
+    let running = tokio::spawn(async move { provider.run().await });
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.account.calls("DescribeSpotPriceHistory"), 3, "at once and until it is answered");
     assert_eq!(world.account.calls("DescribeInstanceTypes"), 0, "just discovered");
