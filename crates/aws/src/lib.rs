@@ -32,4 +32,6 @@ pub mod validation;
 pub mod zonal_shift;
 
 #[cfg(any(test, feature = "fake"))]
+pub mod fake;
+#[cfg(any(test, feature = "fake"))]
 pub mod fixtures;

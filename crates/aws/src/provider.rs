@@ -48,6 +48,7 @@ use listing::Listing;
 pub use facts::Observation;
 pub use groups::GroupError;
 pub use launching::CLAIM_UID_TAG;
+pub use listing::ListingError;
 pub use partitions::ClaimLabels;
 pub use refreshing::{RefreshError, Refreshed};
 pub use reports::{NoReports, Notice, OfferingRow, Reports, TypeRow};
@@ -234,3 +235,6 @@ impl CloudProvider for AwsProvider {
         self.settings.reserved_capacity.then_some(&self.reservation_labels)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,8 +60,6 @@ pub struct ClaimView {
     pub expire_after: NillableDuration,
     pub termination_grace_period: Option<GoDuration>,
     pub provider_id: Option<String>,
-    /// The image that the instance was launched from.
-    pub image_id: Option<String>,
     pub node_name: Option<String>,
     pub capacity: Resources,
     pub allocatable: Resources,

@@ -79,7 +79,6 @@ pub fn claim(name: &str) -> ClaimView {
         expire_after: NillableDuration::Never,
         termination_grace_period: None,
         provider_id: None,
-        image_id: None,
         node_name: None,
         capacity: Resources::new(),
         allocatable: Resources::new(),

@@ -43,7 +43,6 @@ pub fn claim(claim: &NodeClaim, rules: &LabelRules) -> Converted<ClaimView> {
         expire_after: expire_after.flatten().unwrap_or(NillableDuration::Never),
         termination_grace_period: grace.and_then(|text| problems.check("spec.terminationGracePeriod", text.parse())),
         provider_id: non_empty(status.provider_id.as_ref()),
-        image_id: non_empty(status.image_id.as_ref()),
         node_name: non_empty(status.node_name.as_ref()),
         capacity: quantities(&mut problems, "status.capacity", status.capacity.as_ref()),
         allocatable: quantities(&mut problems, "status.allocatable", status.allocatable.as_ref()),

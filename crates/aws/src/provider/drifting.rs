@@ -34,13 +34,15 @@ impl AwsProvider {
         let types = self.listing(&class, group.as_ref()).map_err(|error| CallError::new(CHECK, error))?;
         let known = claim.labels.get(labels::INSTANCE_TYPE);
         let known = known.and_then(|name| types.iter().find(|known| known.name == *name));
-        let found = drift_of_claim(&class, claim, claim.image_id.as_deref(), known, self.policy.rules());
+        let provider_id = claim.provider_id.as_deref().unwrap_or_default();
+        let id = instance_id(provider_id).map_err(|error| CallError::new(CHECK, error))?;
+        // What runs cannot have changed its image, so the instance is as good a witness as the claim.
+        let info = self.instance(id).await?;
+        let found = drift_of_claim(&class, claim, Some(&info.image_id), known, self.policy.rules());
         if let Some(drift) = found.map_err(unclear)? {
             return Ok(reason(drift));
         }
-        let provider_id = claim.provider_id.as_deref().unwrap_or_default();
-        let id = instance_id(provider_id).map_err(|error| CallError::new(CHECK, error))?;
-        let info = facts(&self.instance(id).await?);
+        let info = facts(&info);
         let group = group.as_ref().map(|group| group.id.as_str());
         let mut found = drift_of_instance(&class, claim, &info, None, group).map_err(unclear)?;
         if found == DriftOfInstance::AskAgain {

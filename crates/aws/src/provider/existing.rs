@@ -176,9 +176,11 @@ impl AwsProvider {
             }
             Err(error) => error,
         };
-        let now = self.now();
-        if error.is_not_found() && self.facts().not_shown(&info.id, now).is_none() {
-            return Err(InstanceError::NotFound(format!("instance {}", info.id)));
+        if error.is_not_found() {
+            let now = self.now();
+            let early = self.facts().not_shown(&info.id, now);
+            // One that EC2 does not show yet is asked for again until it is gone, as any other that is on its way out.
+            return early.map(|_| ()).ok_or_else(|| InstanceError::NotFound(format!("instance {}", info.id)));
         }
         let zone_id = self.facts().zone_ids.get(&info.zone).cloned().unwrap_or_default();
         self.reports.termination_failed(&info.zone, &zone_id);

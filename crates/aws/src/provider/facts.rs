@@ -17,7 +17,7 @@ use crate::pricing::PriceBook;
 use crate::reboot::AcceptedReboots;
 use crate::reservations::ReservationCounts;
 use crate::selection::subnets::FreeAddresses;
-use crate::unavailable::{OfferingKey, Unavailable};
+use crate::unavailable::Unavailable;
 use crate::zonal_shift::{ShiftInfo, ShiftedZones};
 
 /// EC2 may take this long to show an instance that it has just launched.
@@ -155,17 +155,6 @@ impl AwsProvider {
         let now = self.now();
         let mut facts = self.facts();
         reservations.iter().for_each(|one| facts.reservations.synced(&one.id, one.available, now));
-    }
-
-    /// EC2 takes an instance of it back (AWS-78).
-    pub fn reservation_interrupted(&self, id: &str) {
-        self.facts().reservations.exhausted(id);
-    }
-
-    /// An offering is not worth another try for a while, for example after an interruption (AWS-220).
-    pub fn mark_unavailable(&self, key: OfferingKey) {
-        let now = self.now();
-        self.facts().unavailable.mark_offering(key, now);
     }
 
     /// What ARC has just said (AWS-226). Answers with the ids of zones that are shifted away from now.

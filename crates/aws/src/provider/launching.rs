@@ -292,22 +292,29 @@ impl AwsProvider {
         for failure in launch_failures(&answer.errors, attempt) {
             self.reports.launch_failed(&failure);
         }
+        for effect in effects(&answer.errors, attempt) {
+            debug!(nodeclaim = %claim.name, ?effect, "EC2 refused");
+            match effect {
+                Effect::SpotRoleMissing => self.reports.notice(Notice::SpotRoleMissing(claim)),
+                effect => self.refused(&effect),
+            }
+        }
+    }
+
+    /// Something is not worth another try for a while: EC2 has refused it, or takes it back.
+    pub fn refused(&self, effect: &Effect) {
         let now = self.now();
         let mut facts = self.facts();
-        for effect in effects(&answer.errors, attempt) {
-            match effect {
-                Effect::Offering(key) => {
-                    debug!(nodeclaim = %claim.name, offering = %key, "offering is not available");
-                    facts.unavailable.mark_offering(key, now);
-                }
-                Effect::CapacityType(capacity_type) => facts.unavailable.mark_capacity_type(capacity_type, now),
-                Effect::Subnet(subnet) => {
-                    facts.addresses.exhausted(&subnet, now);
-                    facts.unavailable.mark_subnet(&subnet, now);
-                }
-                Effect::Reservation(id) => facts.reservations.exhausted(&id),
-                Effect::SpotRoleMissing => self.reports.notice(Notice::SpotRoleMissing(claim)),
+        match effect {
+            Effect::Offering(key) => facts.unavailable.mark_offering(key.clone(), now),
+            Effect::CapacityType(capacity_type) => facts.unavailable.mark_capacity_type(capacity_type, now),
+            Effect::Subnet(subnet) => {
+                facts.addresses.exhausted(subnet, now);
+                facts.unavailable.mark_subnet(subnet, now);
             }
+            Effect::Reservation(id) => facts.reservations.exhausted(id),
+            // Only its claim is told.
+            Effect::SpotRoleMissing => {}
         }
     }
 }

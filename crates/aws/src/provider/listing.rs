@@ -50,7 +50,7 @@ pub(super) struct Listing {
 
 /// Why a class has no list.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ListingError {
+pub enum ListingError {
     #[error(transparent)]
     Nothing(#[from] NoListing),
     #[error(transparent)]
@@ -68,8 +68,8 @@ impl AwsProvider {
         listed.map_err(|error| CallError::new("instance types", error).into())
     }
 
-    /// Every type as the class sees it.
-    pub(super) async fn types_of_class(&self, class: &NodeClass) -> Result<Arc<Vec<InstanceType>>, ListingError> {
+    /// Every type as the class sees it, ready or not.
+    pub async fn types_of_class(&self, class: &NodeClass) -> Result<Arc<Vec<InstanceType>>, ListingError> {
         let group = self.placement_group(class).await?;
         Ok(self.listing(class, group.as_ref())?)
     }

@@ -1,6 +1,5 @@
 //! Keeps types, zones and prices up to date, and tidies up (AWS-112, AWS-212, AWS-161).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{info, warn};
@@ -101,7 +100,7 @@ impl AwsProvider {
     }
 
     /// Keeps everything up to date for as long as it is polled. Types are taken as discovered just before.
-    pub async fn run(self: Arc<Self>) {
+    pub async fn run(&self) {
         if let Some(why) = on_demand_skipped(&self.settings.sizing.region, self.settings.isolated_vpc) {
             info!(?why, "prices on demand are the built-in ones");
         }

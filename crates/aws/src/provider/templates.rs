@@ -7,7 +7,7 @@ use super::AwsProvider;
 use crate::cloud::{ApiError, Filter, TemplateRef};
 use crate::launch::failures::{FailedCall, failed_call};
 use crate::launch::tags;
-use crate::launch::template_cache::{Ensure, TemplateCache, ensure};
+use crate::launch::template_cache::{Ensure, ensure};
 use crate::launch::templates::Template;
 use crate::user_data::{SIZE_LIMIT, SIZE_WARNING};
 
@@ -15,46 +15,41 @@ impl AwsProvider {
     /// All of them exist when this is through.
     pub(super) async fn ensure_templates(&self, class: &str, templates: &[Template]) -> Result<(), CreateError> {
         for template in templates {
-            let mut cache = self.templates.lock().await;
-            self.ensure_template(&mut cache, class, template).await?;
+            let ensured = self.ensure_template(class, template).await;
+            ensured.map_err(|error| failed_call(FailedCall::Templates, &error))?;
         }
         Ok(())
     }
 
-    async fn ensure_template(
-        &self,
-        cache: &mut TemplateCache,
-        class: &str,
-        template: &Template,
-    ) -> Result<(), CreateError> {
+    /// It exists when this is through; a launch of the same shape uses it.
+    pub async fn ensure_template(&self, class: &str, template: &Template) -> Result<(), ApiError> {
         let name = template.request.name.as_str();
+        let mut cache = self.templates.lock().await;
         if cache.hit(name, self.now()) {
             return Ok(());
         }
         let found = match ensure(self.clients.reads.launch_template(name).await) {
             Ensure::Adopt(found) => found,
             Ensure::Create => self.create_template(class, template).await?,
-            Ensure::Failed(error) => return Err(failed_call(FailedCall::Templates, &error)),
+            Ensure::Failed(error) => return Err(error),
             Ensure::Ambiguous(count) => {
-                let error = ApiError::new("", &format!("{count} launch templates are named {name}"));
-                return Err(failed_call(FailedCall::Templates, &error));
+                return Err(ApiError::new("", &format!("{count} launch templates are named {name}")));
             }
         };
         cache.exists(found, self.now());
         Ok(())
     }
 
-    async fn create_template(&self, class: &str, template: &Template) -> Result<TemplateRef, CreateError> {
-        self.reports.user_data_rendered(class, template.user_data_bytes);
+    async fn create_template(&self, class: &str, template: &Template) -> Result<TemplateRef, ApiError> {
         let bytes = template.user_data_bytes;
+        self.reports.user_data_rendered(class, bytes);
         if bytes >= SIZE_WARNING {
             warn!(nodeclass = class, bytes, limit = SIZE_LIMIT, "user data is nearly as long as EC2 takes");
         }
         if !template.dropped_settings.is_empty() {
             warn!(nodeclass = class, settings = ?template.dropped_settings, "settings in user data are not known, left out");
         }
-        let made = self.clients.writes.create_launch_template(&template.request).await;
-        let made = made.map_err(|error| failed_call(FailedCall::Templates, &error))?;
+        let made = self.clients.writes.create_launch_template(&template.request).await?;
         info!(nodeclass = class, name = %made.name, id = %made.id, "created launch template");
         Ok(made)
     }
