@@ -45,6 +45,15 @@ pub(crate) async fn start(settings: &Settings, client: &Client, config: &Config,
     Ok(Started { provider, account, objects })
 }
 
+/// What only the leader does.
+pub(crate) async fn act(aws: Started) {
+    if let Err(error) = aws.provider.lead().await {
+        // They stay, and cost nothing.
+        tracing::warn!(%error, "launch templates of a former leader are not known");
+    }
+    aws.provider.run().await;
+}
+
 fn provider_settings(settings: &Settings, account: &Account) -> ProviderSettings {
     ProviderSettings {
         cluster: account.cluster.clone(),

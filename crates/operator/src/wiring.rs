@@ -40,21 +40,21 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         span.record("error", format!("{error:#}"));
     }
     drop(span);
-    let Started { context, election } = started?;
+    let Started { context, election, aws } = started?;
     memory_limit::watch(target, &context);
     let metrics = context.report.metrics.clone();
     let stop = told_to_stop()?;
     let ended = match election.map(|election| election.metrics(metrics)) {
         Some(election) if warm => {
-            let leading = election.lead(karpenter_controllers::act(context.clone()), stop);
+            let leading = election.lead(beside(karpenter_controllers::act(context.clone()), aws), stop);
             tokio::select! {
                 biased;
                 ended = leading => ended,
                 () = karpenter_controllers::watch(context) => Ended::Done(()),
             }
         }
-        Some(election) => election.lead(karpenter_controllers::run(context), stop).await,
-        None => alone(karpenter_controllers::run(context), stop).await,
+        Some(election) => election.lead(beside(karpenter_controllers::run(context), aws), stop).await,
+        None => alone(beside(karpenter_controllers::run(context), aws), stop).await,
     };
     match ended {
         Ended::Stopped => {
@@ -70,6 +70,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 struct Started {
     context: Arc<Context>,
     election: Option<Election>,
+    aws: Option<aws::Started>,
 }
 
 /// Serves, and checks that there is something to work on.
@@ -110,7 +111,17 @@ async fn start(settings: Settings) -> Result<Started> {
     let _ = late.set(metrics.clone());
     endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
     endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
-    Ok(Started { context, election })
+    Ok(Started { context, election, aws: chosen.aws })
+}
+
+/// The controllers, and beside them what the provider does by itself.
+async fn beside(controllers: impl Future<Output = ()>, aws: Option<aws::Started>) {
+    let Some(aws) = aws else { return controllers.await };
+    tokio::select! {
+        biased;
+        () = controllers => {}
+        () = aws::act(aws) => {}
+    }
 }
 
 async fn alone(work: impl Future<Output = ()>, stop: impl Future<Output = ()>) -> Ended<()> {

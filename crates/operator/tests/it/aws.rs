@@ -13,6 +13,7 @@ use karpenter_testkit::aws::{Account, REGION, SECRET};
 use serde_json::{Value, json};
 
 use crate::live::installed::{Installed, Replica};
+use crate::live::scene::Scene;
 use kubelets::Kubelets;
 
 const CLUSTER: &str = "shop";
@@ -57,6 +58,32 @@ impl OnAws {
         json!({"kind": "EC2NodeClass", "metadata": {"name": name}, "spec": {
             "role": "nodes", "amiFamily": "AL2023", "amiSelectorTerms": [{"id": self.images[0]}],
             "subnetSelectorTerms": tagged, "securityGroupSelectorTerms": tagged, "tags": {"team": "shop"}}})
+    }
+
+    /// Makes a class and says of it what its controllers find, with this image.
+    pub(crate) async fn ready_class(&self, scene: &Scene<'_>, name: &str) {
+        scene.create(self.class(name)).await;
+        self.say_image(scene, name, &self.images[0]).await;
+    }
+
+    pub(crate) async fn say_image(&self, scene: &Scene<'_>, name: &str, image: &str) {
+        let tagged = [Filter::new(format!("tag:{DISCOVERY}"), [CLUSTER])];
+        let subnets = self.clients.reads.subnets(&tagged).await.unwrap();
+        let subnets = subnets.iter().map(|one| json!({"id": one.id, "zone": one.zone, "zoneID": one.zone_id}));
+        let groups = self.clients.reads.security_groups(&tagged).await.unwrap();
+        let groups = groups.iter().map(|one| json!({"id": one.id, "name": one.name}));
+        let condition = |kind: &str| {
+            json!({"type": kind, "status": "True", "reason": kind, "message": "", "observedGeneration": 1,
+                "lastTransitionTime": "2026-11-16T00:00:00Z"})
+        };
+        let conditions = ["AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady",
+            "CapacityReservationsReady", "PlacementGroupReady", "ValidationSucceeded", "Ready"];
+        let status = json!({
+            "amis": [{"id": image, "name": "image", "requirements": [
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}],
+            "subnets": subnets.collect::<Vec<_>>(), "securityGroups": groups.collect::<Vec<_>>(),
+            "instanceProfile": "nodes", "conditions": conditions.map(condition)});
+        scene.patch("EC2NodeClass", &format!("{name}/status"), json!({"status": status})).await;
     }
 }
 
