@@ -57,7 +57,9 @@ impl AwsProvider {
     /// EC2 does not know these any more (AWS-162).
     pub(super) async fn forget_templates(&self, templates: &[Template]) {
         let mut cache = self.templates.lock().await;
-        templates.iter().for_each(|template| cache.forget(&template.request.name));
+        for template in templates {
+            cache.forget(&template.request.name);
+        }
     }
 
     /// This process leads from now on: templates of its predecessor count as just used, so they go if nobody needs them

@@ -54,7 +54,7 @@ impl Subject for OnAccount {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(60)
+        Duration::from_mins(1)
     }
 }
 
