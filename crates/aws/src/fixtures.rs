@@ -47,7 +47,7 @@ fn catalogue() -> Vec<CatalogueRow> {
 pub fn type_info(name: &str) -> InstanceTypeInfo {
     if name == "dl1.24xlarge" {
         let mut info = type_info("p4d.24xlarge");
-        info.name = name.to_owned();
+        name.clone_into(&mut info.name);
         info.gpus = vec![gpu("Gaudi HL-205", "Habana", 8, 32768)];
         return info;
     }

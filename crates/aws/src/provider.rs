@@ -34,7 +34,7 @@ use karpenter_platform::{
     NodeClassKind, RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
 };
 
-use crate::batching::{DESCRIBE_INSTANCES, Executor, TERMINATE_INSTANCES};
+use crate::batching::{CONCURRENT, DESCRIBE_INSTANCES, Executor, TERMINATE_INSTANCES};
 use crate::class::NodeClass;
 use crate::cloud::{ApiError, Ec2Reads, Ec2Writes, InstanceInfo, Lookups};
 use crate::instance_types::Sizing;
@@ -105,6 +105,8 @@ pub struct AwsProvider {
     hooks: Vec<Arc<dyn RegistrationHook>>,
     describe: Executor<String, Described>,
     terminate: Executor<String, Ended>,
+    /// Fleets that are asked for at the same time (AWS-194).
+    fleets: tokio::sync::Semaphore,
     facts: Mutex<Facts>,
     listings: Mutex<BTreeMap<String, Listing>>,
     /// Held while a template is looked for and made: one at a time (AWS-160).
@@ -148,6 +150,7 @@ impl AwsProvider {
             hooks: Vec::new(),
             describe,
             terminate,
+            fleets: tokio::sync::Semaphore::new(CONCURRENT),
             listings: Mutex::default(),
             templates: tokio::sync::Mutex::default(),
         })

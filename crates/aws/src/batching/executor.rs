@@ -109,7 +109,7 @@ async fn drive_batches<T: Send + 'static, A: Send + 'static>(inner: Arc<Inner<T,
         let (batches, pause) = {
             let mut waiting = inner.lock();
             let batches = waiting.batcher.due(now);
-            waiting.count -= batches.iter().map(|(_, items, _)| items.len()).sum::<usize>();
+            waiting.count -= batches.iter().map(|((), items, _)| items.len()).sum::<usize>();
             let next = waiting.batcher.next_due();
             waiting.driven = next.is_some();
             (batches, next.map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default()))

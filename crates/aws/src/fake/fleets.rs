@@ -95,23 +95,19 @@ impl State {
         ways.sort_by(|a, b| a.1.priority.total_cmp(&b.1.priority));
         for (config, one) in ways {
             let template = self.templates[&config.template_name].1.clone();
-            match self.refused(request, &template, one) {
-                Some((code, message, anonymous)) => {
-                    let text = |text: &str| if anonymous { String::new() } else { text.to_owned() };
-                    answer.errors.push(FleetError {
-                        code,
-                        message,
-                        instance_type: text(&one.instance_type),
-                        zone: text(&one.zone),
-                        subnet_id: text(&one.subnet_id),
-                        template_name: text(&config.template_name),
-                    });
-                }
-                None => {
-                    answer.instances.push(self.launch(request, &template, one, now));
-                    return;
-                }
-            }
+            let Some((code, message, anonymous)) = self.refused(request, &template, one) else {
+                answer.instances.push(self.launch(request, &template, one, now));
+                return;
+            };
+            let text = |text: &str| if anonymous { String::new() } else { text.to_owned() };
+            answer.errors.push(FleetError {
+                code,
+                message,
+                instance_type: text(&one.instance_type),
+                zone: text(&one.zone),
+                subnet_id: text(&one.subnet_id),
+                template_name: text(&config.template_name),
+            });
         }
     }
 

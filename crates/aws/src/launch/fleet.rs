@@ -8,7 +8,7 @@ use karpenter_model::labels;
 
 use super::tags::{effective_tags, fleet_tags};
 use super::templates::{LaunchFacts, Template, target_reservation};
-use crate::cloud::{FleetConfig, FleetOverride, FleetRequest};
+use crate::cloud::{FleetAnswer, FleetConfig, FleetOverride, FleetRequest};
 use crate::fnv;
 
 /// Nothing that the templates stand for is on offer in any zone that has a subnet.
@@ -98,6 +98,37 @@ fn overrides(template: &Template, subnets: &BTreeMap<String, String>, facts: &La
         }
     }
     overrides
+}
+
+/// EC2 may name a template by its id only, or leave out where something was bought; the request says the rest.
+pub fn completed(mut answer: FleetAnswer, request: &FleetRequest) -> FleetAnswer {
+    for one in &mut answer.instances {
+        complete(request, &one.instance_type, [&mut one.zone, &mut one.subnet_id, &mut one.template_name]);
+    }
+    for one in &mut answer.errors {
+        complete(request, &one.instance_type, [&mut one.zone, &mut one.subnet_id, &mut one.template_name]);
+    }
+    answer
+}
+
+/// Only if all that is said fits one override: an error about nothing stays one (AWS-292).
+fn complete(request: &FleetRequest, instance_type: &str, [zone, subnet, template]: [&mut String; 3]) {
+    if instance_type.is_empty() || (zone.is_empty() && subnet.is_empty()) {
+        return;
+    }
+    let fits = |said: &str, is: &str| said.is_empty() || said == is;
+    let mut ways = request.configs.iter().flat_map(|config| config.overrides.iter().map(move |one| (config, one)));
+    let found = ways.find(|(config, one)| {
+        one.instance_type == instance_type
+            && fits(zone, &one.zone)
+            && fits(subnet, &one.subnet_id)
+            && fits(template, &config.template_name)
+    });
+    if let Some((config, one)) = found {
+        for (said, is) in [(zone, &one.zone), (subnet, &one.subnet_id), (template, &config.template_name)] {
+            said.clone_from(is);
+        }
+    }
 }
 
 /// The token that makes a repeated request the same request: the claim's UID, or a digest of all UIDs that are sent

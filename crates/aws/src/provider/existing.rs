@@ -247,9 +247,9 @@ pub(super) fn terminate(writes: Arc<dyn Ec2Writes>, ids: Vec<String>) -> BoxFutu
         let one = async |id: &str| {
             let id = id.to_owned();
             let answer = writes.terminate_instances(std::slice::from_ref(&id)).await;
-            let answer = answer.and_then(|ending| match ending.contains(&id) {
-                true => Ok(()),
-                false => Err(ApiError::new("", "EC2 does not say that the instance is terminating")),
+            let answer = answer.and_then(|ending| {
+                let unsaid = || ApiError::new("", "EC2 does not say that the instance is terminating");
+                if ending.contains(&id) { Ok(()) } else { Err(unsaid()) }
             });
             (id, answer)
         };

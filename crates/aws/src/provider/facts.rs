@@ -120,7 +120,9 @@ impl Facts {
             let unreachable = zone_ids.get(&one.info.zone).is_some_and(|id| shifted.contains(id));
             there.contains(id.as_str()) || unreachable || one.unseen_until.is_some_and(|until| now < until)
         });
-        infos.iter().for_each(|info| self.seen(info));
+        for info in infos {
+            self.seen(info);
+        }
     }
 
     /// Termination was accepted.
@@ -154,7 +156,9 @@ impl AwsProvider {
     pub fn reservations_described(&self, reservations: &[ReservationInfo]) {
         let now = self.now();
         let mut facts = self.facts();
-        reservations.iter().for_each(|one| facts.reservations.synced(&one.id, one.available, now));
+        for one in reservations {
+            facts.reservations.synced(&one.id, one.available, now);
+        }
     }
 
     /// What ARC has just said (AWS-226). Answers with the ids of zones that are shifted away from now.

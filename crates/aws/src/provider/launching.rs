@@ -10,7 +10,7 @@ use karpenter_platform::{CallError, CreateError, Instance};
 use tracing::{debug, error, info};
 
 use super::{AwsProvider, Notice};
-use crate::batching::hand_out;
+use crate::batching::{CREATE_FLEET, hand_out};
 use crate::class::NodeClass;
 use crate::cloud::{ApiError, Filter, FleetAnswer, FleetInstance, InstanceInfo, Run};
 use crate::family::AmiFamily;
@@ -19,7 +19,7 @@ use crate::instances::{KnownShape, answer, launch_annotations};
 use crate::launch::choice::{capacity_type, lacks_flexibility, tenancy};
 use crate::launch::failures::{Attempt, Effect, FailedCall, effects, failed_call, launch_failures, no_instance};
 use crate::launch::filters::filtered;
-use crate::launch::fleet::fleet_request;
+use crate::launch::fleet::{completed, fleet_request};
 use crate::launch::readiness::readiness;
 use crate::launch::templates::{LaunchFacts, Template, TemplateError, templates};
 use crate::selection::subnets::ZonalSubnet;
@@ -160,6 +160,9 @@ impl AwsProvider {
         let mut cluster = self.settings.cluster.clone();
         if class.family == AmiFamily::Al2023 {
             cluster.service_cidr = self.service_cidr().await.map_err(|error| {
+                if error.is_rate_limited() || error.server_fault || error.code.is_empty() {
+                    return CreateError::Call(CallError::new("DescribeCluster", error));
+                }
                 CreateError::NodeClassNotReady(format!("EC2NodeClass {}: cluster CIDR: {error}", class.name))
             })?;
         }
@@ -259,8 +262,14 @@ impl AwsProvider {
                 let now = self.now();
                 self.facts().attempts.begins(&claim.uid, now)
             };
-            let error = match self.clients.writes.create_fleet(&request, &token, Run::Real).await {
-                Ok(answer) => return Ok(answer),
+            let answer = {
+                // The semaphore is never closed; without a permit there would only be more at once.
+                let _permit = self.fleets.acquire().await.ok();
+                self.reports.batch_sent(CREATE_FLEET.name, 1, jiff::SignedDuration::ZERO);
+                self.clients.writes.create_fleet(&request, &token, Run::Real).await
+            };
+            let error = match answer {
+                Ok(answer) => return Ok(completed(answer, &request)),
                 Err(error) => error,
             };
             self.note_failure(claim, &error);

@@ -96,34 +96,29 @@ impl AwsProvider {
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
             listings.get(&class.name).filter(|known| known.shape == shape && now.duration_since(known.made) < KEPT);
-        let listing = match known {
-            Some(known) => {
-                let states = type_states(&facts, class, &known.types, now);
-                if known.market == market && known.states == states {
-                    return Ok(known.types.clone());
-                }
-                let same = |at: usize| known.market == market && known.states[at] == states[at];
-                let sold = |(at, one): (usize, &InstanceType)| match same(at) {
-                    true => one.clone(),
-                    false => InstanceType {
-                        offerings: self.offerings(&facts, &one.name, class, group, &market, now),
-                        ..one.clone()
-                    },
-                };
-                let types = known.types.iter().enumerate().map(sold).collect();
-                Listing { shape, made: known.made, market, states, types: Arc::new(types) }
+        let listing = if let Some(known) = known {
+            let states = type_states(&facts, class, &known.types, now);
+            if known.market == market && known.states == states {
+                return Ok(known.types.clone());
             }
-            None => {
-                let (images, disks) = (images_key(class), disks_key(class));
-                let observed =
-                    |name: &str| (facts.memory.get(name, images, now), facts.attachments.get(name, disks, now));
-                let mut types = facts.catalogue.resolved(class, &self.settings.sizing, group, &observed)?;
-                for one in &mut types {
+            let sold = |(at, one): (usize, &InstanceType)| {
+                let mut one = one.clone();
+                if known.market != market || known.states[at] != states[at] {
                     one.offerings = self.offerings(&facts, &one.name, class, group, &market, now);
                 }
-                let states = type_states(&facts, class, &types, now);
-                Listing { shape, made: now, market, states, types: Arc::new(types) }
+                one
+            };
+            let types = known.types.iter().enumerate().map(sold).collect();
+            Listing { shape, made: known.made, market, states, types: Arc::new(types) }
+        } else {
+            let (images, disks) = (images_key(class), disks_key(class));
+            let observed = |name: &str| (facts.memory.get(name, images, now), facts.attachments.get(name, disks, now));
+            let mut types = facts.catalogue.resolved(class, &self.settings.sizing, group, &observed)?;
+            for one in &mut types {
+                one.offerings = self.offerings(&facts, &one.name, class, group, &market, now);
             }
+            let states = type_states(&facts, class, &types, now);
+            Listing { shape, made: now, market, states, types: Arc::new(types) }
         };
         let types = listing.types.clone();
         listings.insert(class.name.clone(), listing);

@@ -57,7 +57,9 @@ impl AwsProvider {
     /// EC2 does not know these any more (AWS-162).
     pub(super) async fn forget_templates(&self, templates: &[Template]) {
         let mut cache = self.templates.lock().await;
-        templates.iter().for_each(|template| cache.forget(&template.request.name));
+        for template in templates {
+            cache.forget(&template.request.name);
+        }
     }
 
     /// This process leads from now on: templates of its predecessor count as just used, so they go if nobody needs them
@@ -79,10 +81,14 @@ impl AwsProvider {
 
     /// Deletes what nobody used for a minute. One that cannot be deleted is tried again.
     pub async fn delete_unused_templates(&self) -> Result<(), CallError> {
-        // Held to the end: nobody adopts a template that is about to go.
-        let mut cache = self.templates.lock().await;
+        let expired = self.templates.lock().await.expired(self.now());
         let mut failed = None;
-        for template in cache.expired(self.now()) {
+        for template in expired {
+            // Held while it goes, so that nobody adopts it; who did so before keeps it. Launches get their turn in between.
+            let mut cache = self.templates.lock().await;
+            if cache.hit(&template.name, self.now()) {
+                continue;
+            }
             match self.clients.writes.delete_launch_template(&template.id).await {
                 Ok(()) => info!(name = %template.name, id = %template.id, "deleted launch template"),
                 Err(error) if error.is_not_found() => {}

@@ -1,5 +1,6 @@
 use super::*;
-use crate::launch::fleet::NoOverrides;
+use crate::cloud::{FleetAnswer, FleetError};
+use crate::launch::fleet::{NoOverrides, completed};
 
 /// AWS-184, AC-164: the whole request: every zone with its subnet, the price as priority.
 #[test]
@@ -68,4 +69,32 @@ fn client_tokens() {
     assert_eq!(client_token(&["b", "a"]), both);
     assert_ne!(client_token(&["a", "c"]), both);
     assert!(both.len() <= 64 && client_token(&["x".repeat(99).as_str()]).len() <= 64);
+}
+
+/// AWS-292: what EC2 leaves out of its answer follows from the request, if it says enough; else nothing is made up.
+#[test]
+fn answers_are_completed() {
+    let launch = launch(&json!({}));
+    let request = launch.fleet();
+    let template = request.configs[0].template_name.clone();
+    let one = |instance_type: &str, zone: &str, subnet: &str| FleetError {
+        instance_type: instance_type.to_owned(),
+        zone: zone.to_owned(),
+        subnet_id: subnet.to_owned(),
+        ..FleetError::default()
+    };
+    let known =
+        |zone: &str, subnet: &str| FleetError { template_name: template.clone(), ..one("m5.large", zone, subnet) };
+    let (zone, subnet) =
+        (request.configs[0].overrides[1].zone.clone(), request.configs[0].overrides[1].subnet_id.clone());
+    for (said, want) in [
+        (one("m5.large", &zone, ""), known(&zone, &subnet)),
+        (one("m5.large", "", &subnet), known(&zone, &subnet)),
+        (one("m5.large", "", ""), one("m5.large", "", "")),
+        (one("", &zone, ""), one("", &zone, "")),
+        (one("m5.large", "elsewhere", ""), one("m5.large", "elsewhere", "")),
+    ] {
+        let answer = FleetAnswer { errors: vec![said], ..FleetAnswer::default() };
+        assert_eq!(completed(answer, &request).errors, [want]);
+    }
 }

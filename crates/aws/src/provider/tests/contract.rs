@@ -54,7 +54,7 @@ impl Subject for OnAccount {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(60)
+        Duration::from_mins(1)
     }
 }
 
@@ -65,7 +65,7 @@ async fn check(world: World) {
     assert!(left.iter().all(|info| info.launched.is_some_and(|at| at < subject.world.now())), "{left:?}");
 }
 
-/// API-237 … API-247, API-258, API-266, API-269: with ordinary capacity, and with an EC2 that shows instances late.
+/// AWS-296, API-237 … API-247, API-258, API-266, API-269: with ordinary capacity, and with an EC2 that shows instances late.
 #[tokio::test(start_paused = true)]
 async fn keeps_the_contract() {
     check(World::new().await).await;

@@ -32,7 +32,7 @@ async fn ended(world: &World, claim: &ClaimView) {
 /// As garbage collection does, for whoever has these provider ids.
 async fn collected(world: &World, known: &[&Instance]) {
     let ids = known.iter().map(|one| crate::provider_id::instance_id(&one.provider_id).unwrap().to_owned()).collect();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let all = world.provider.listed_instances().await.unwrap();
     for orphan in orphans(&all, &ids, world.now()) {
         world.provider.collect_instance(&orphan.id).await.unwrap();

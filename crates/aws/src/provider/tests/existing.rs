@@ -193,13 +193,17 @@ async fn orphans() {
     world.provider.collect_instance(&id_of(&one)).await.unwrap();
 }
 
-/// AWS-307, AWS-308, AC-299, AC-300: one operation is one reboot; what cannot be rebooted says why.
+/// AWS-307, AWS-308, AWS-311, AC-299, AC-300: one operation is one reboot; what cannot be rebooted says why.
 #[tokio::test(start_paused = true)]
 async fn reboots() {
     let world = World::new().await;
     let (one, _) = world.launched(&claim("a", &["m5.large"], &["on-demand"])).await;
     assert!(matches!(world.provider.reboot(&one, "op-0").await, Err(RebootError::Call(_))), "pending");
     pass(60).await;
+    // AWS-311: neither drifted nor gone while it reboots.
+    let rebooting = ClaimView { rebooting: true, ..one.clone() };
+    assert_eq!(world.provider.drift(&rebooting).await.unwrap(), None);
+    assert!(!world.provider.get(rebooting.provider_id.as_deref().unwrap()).await.unwrap().terminating);
     for operation in ["op-1", "op-1", "op-2"] {
         world.provider.reboot(&one, operation).await.unwrap();
     }

@@ -20,7 +20,7 @@ pub(super) fn reserve(world: &World, id: &str, instance_type: &str, zone: &str, 
     world.account.lock().reservations.push((info, Tags::new()));
 }
 
-/// AWS-145, AWS-148, AC-163, AC-164, AC-165, AC-196, AWS-241: a spot fleet over all zones, and the instance as it is told of.
+/// AWS-145, AWS-148, AWS-171, AC-163, AC-164, AC-165, AC-196, AWS-241: a spot fleet over all zones, and the instance as it is told of.
 #[tokio::test(start_paused = true)]
 async fn a_launch() {
     let world = World::new().await;
@@ -58,7 +58,7 @@ async fn a_launch() {
     world.provider.list().await.unwrap();
     let shown = world.provider.get(&instance.provider_id).await.unwrap();
     assert_eq!(shown.labels, instance.labels);
-    assert_eq!(world.seen.take(), ["user data of default"]);
+    assert_eq!(world.seen.take(), ["user data of default", "batch create_fleet 1"], "AWS-171");
 }
 
 /// AWS-146, AWS-147, AC-160, AC-161, AC-162, AC-208, AWS-177: nothing is asked of EC2 when the class is not there or not ready.
@@ -188,7 +188,7 @@ async fn reservations_are_used_first() {
     world.launched(&claim("i", &["m5.large"], &["reserved"])).await;
 }
 
-/// AC-168, AC-169, AC-188, AC-189, AC-190: metal and GPUs only if asked for; tenancy; EFA only where the instance has it.
+/// AWS-138, AC-168, AC-169, AC-188, AC-189, AC-190: metal and GPUs only if asked for; tenancy; EFA only where the instance has it.
 #[tokio::test(start_paused = true)]
 async fn what_is_chosen() {
     let world = World::new().await;
@@ -203,6 +203,8 @@ async fn what_is_chosen() {
     let (_, gpu) = world.launched(&dedicated).await;
     assert_eq!((label(&gpu, aws::INSTANCE_TENANCY), gpu.image_id.as_deref()), ("dedicated", Some("ami-gpu")));
     assert_eq!(gpu.capacity.get("vpc.amazonaws.com/efa"), None, "the type has it, this instance does not");
+    let types = world.provider.instance_types(&pool()).await.unwrap();
+    assert!(types.iter().all(|one| one.offerings.len() == 6), "AWS-138: tenancy makes no offerings");
     let mut efa = claim("c", &["g4dn.8xlarge"], &["on-demand"]);
     efa.requests.set("vpc.amazonaws.com/efa", Quantity::units(1));
     let (_, with) = world.launched(&efa).await;

@@ -164,7 +164,7 @@ async fn local_zones() {
     assert_eq!((label(&instance, labels::ZONE), label(&instance, aws::ZONE_ID)), (zone, "tstz1-1alocal"));
 }
 
-/// AWS-236, AWS-303, AC-159, AC-278: rows of the metrics.
+/// AWS-213, AWS-236, AWS-303, AC-159, AC-278: rows of the metrics.
 #[tokio::test(start_paused = true)]
 async fn rows_of_metrics() {
     let world = World::with(settings(), &["m5.xlarge"]).await;

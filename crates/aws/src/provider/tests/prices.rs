@@ -72,10 +72,10 @@ async fn the_loop() {
     world.account.forget_calls();
     let provider = world.provider.clone();
     let running = tokio::spawn(async move { provider.run().await });
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.account.calls("DescribeSpotPriceHistory"), 3, "at once and until it is answered");
     assert_eq!(world.account.calls("DescribeInstanceTypes"), 0, "just discovered");
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.account.templates().len(), 0);
     tokio::time::sleep(Duration::from_hours(24)).await;
     assert_eq!(world.account.calls("DescribeSpotPriceHistory"), 5);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_platform::Remedy;
+
 use super::*;
 use crate::fake::Refusal;
 
@@ -176,4 +178,49 @@ async fn calls_that_fail() {
     let error = world.create(&claim("b", &["m5.large"], &["on-demand"])).await.unwrap_err().to_string();
     assert!(error.contains("spec.userData is not TOML"), "{error}");
     assert_eq!(world.account.calls("CreateLaunchTemplate"), calls);
+}
+
+/// Throttled once at every single call: everything is to be tried again, nothing is taken for gone, and it works in the end.
+#[tokio::test(start_paused = true)]
+async fn throttled_everywhere() {
+    let slow = ApiError::new("RequestLimitExceeded", "x");
+    for call in [
+        "DescribeInstances",
+        "DescribeCluster",
+        "DescribeLaunchTemplates by name",
+        "CreateLaunchTemplate",
+        "CreateFleet",
+        "DescribeInstances by id",
+        "CreateTags",
+        "RebootInstances",
+        "TerminateInstances",
+    ] {
+        let world = World::with(settings(), &["m5.large"]).await;
+        let one = claim("a", &["m5.large"], &["on-demand"]);
+        let mut failures = 0;
+        // As many as a batch and its parts.
+        world.account.fail(call, &slow, 2);
+        let instance = loop {
+            match world.create(&one).await {
+                Ok(instance) => break instance,
+                Err(error) => assert_eq!(error.remedy(), Remedy::Backoff, "{call}"),
+            }
+            failures += 1;
+        };
+        let one = ClaimView { node_name: Some("node".to_owned()), ..told(&one, &instance) };
+        pass(60).await;
+        while let Err(_again) = world.provider.tag_instance(&one).await {
+            failures += 1;
+        }
+        while let Err(again) = world.provider.reboot(&one, "op").await {
+            assert_eq!(again.remedy(), Remedy::Backoff, "{call}");
+            failures += 1;
+        }
+        while let Err(again) = world.provider.delete(&one).await {
+            assert_eq!(again.remedy(), Remedy::Backoff, "{call}");
+            failures += 1;
+        }
+        assert!((1..=2).contains(&failures), "{call}: {failures}");
+        assert_eq!((world.account.running().len(), world.account.lock().machines.len()), (0, 1), "{call}");
+    }
 }
