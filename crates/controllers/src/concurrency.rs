@@ -31,6 +31,8 @@ const TABLE: &[(&str, Workers)] = &[
     ("static.provisioning", Workers::Always(10)),
     ("static.deprovisioning", Workers::Always(10)),
     ("capacitybuffer", Workers::Always(10)),
+    ("nodeclass", Workers::Always(10)),
+    ("nodeclass.hash", Workers::Always(10)),
 ];
 
 /// How many objects a controller works on at a time; one for controllers that the table does not know.

@@ -23,6 +23,7 @@ use kube::{Api, Client, ResourceExt as _};
 
 use crate::batcher::Batcher;
 use crate::buffers::Buffers;
+use crate::listeners::Listeners;
 use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::overlays::Laying;
@@ -146,6 +147,8 @@ pub struct Context {
     pub pools: Objects<NodePool>,
     pub node_classes: Objects<DynamicObject>,
     pub queues: Queues,
+    /// Controllers of the provider's own.
+    pub listeners: Listeners,
     /// Some pod waits for capacity, or something changed that could give it some.
     pub provision: Batcher,
     pub memory: Memory,
@@ -201,6 +204,7 @@ impl Context {
             pools: Objects::default(),
             node_classes: Objects::default(),
             queues: Queues::default(),
+            listeners: Listeners::default(),
             provision: Batcher::default(),
             memory: Memory::default(),
             pod_classes: PodClasses::default(),

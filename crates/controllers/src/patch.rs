@@ -6,7 +6,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde_json::Value;
 
 /// A merge patch of metadata and spec that only applies to the version it was computed from.
-pub(crate) async fn merge_locked<K>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, kube::Error>
+pub async fn merge_locked<K>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -15,7 +15,7 @@ where
 }
 
 /// The same for the status.
-pub(crate) async fn merge_status_locked<K>(api: &Api<K>, object: &K, status: Value) -> Result<K, kube::Error>
+pub async fn merge_status_locked<K>(api: &Api<K>, object: &K, status: Value) -> Result<K, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -25,7 +25,7 @@ where
 
 /// Deletes the object that was looked at, not one that took its name since. Gone already is what was wanted; what is left
 /// of it otherwise is answered.
-pub(crate) async fn delete_if_present<K>(api: &Api<K>, object: &K) -> Result<Option<K>, kube::Error>
+pub async fn delete_if_present<K>(api: &Api<K>, object: &K) -> Result<Option<K>, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -47,7 +47,7 @@ pub(crate) fn without_finalizer<K: Resource>(object: &K) -> Value {
 }
 
 /// A write that found the object gone has nothing left to do.
-pub(crate) fn ignore_gone<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+pub fn ignore_gone<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match answer {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),

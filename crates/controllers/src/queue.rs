@@ -43,7 +43,7 @@ impl Backoff {
     pub const EVICTION: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
     pub const TERMINATION: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 
-    pub(crate) fn after(self, failures: u32) -> Duration {
+    pub fn after(self, failures: u32) -> Duration {
         // 2^16 times the shortest pause is beyond every longest one in use.
         self.first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.longest)
     }

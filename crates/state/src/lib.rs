@@ -509,6 +509,11 @@ impl ClusterState {
         self.claims.get(name)
     }
 
+    /// By name.
+    pub fn claims(&self) -> impl Iterator<Item = &Arc<ClaimView>> {
+        self.claims.values()
+    }
+
     /// How many virtual pods of buffers each node has; replaces what was known (LC-121).
     pub fn set_buffer_pods(&mut self, counts: BTreeMap<String, u32>) {
         self.buffer_pods = counts;

@@ -80,7 +80,13 @@ const RULES: &[Rule] = &[
     rule(
         "controllers",
         &["model", "state", "solver", "lifecycle", "disruption", "api", "platform"],
-        &["kwok", "aws", "apiserver", "sim", "aws-*"],
+        &["kwok", "aws", "aws-controllers", "apiserver", "sim", "aws-*"],
+    ),
+    // the shells that AWS adds; neither the provider nor the core may know them
+    rule(
+        "aws-controllers",
+        &["model", "api", "platform", "aws", "controllers"],
+        &["kwok", "apiserver", "sim", "testkit"],
     ),
     // serves its own view types, so it cannot leak internals
     rule("dashboard", &["model"], &["controllers", "aws", "kube-client", "kube-runtime", "aws-*"]),
@@ -93,7 +99,7 @@ const RULES: &[Rule] = &[
     // the one place that sees all
     rule(
         "operator",
-        &["model", "api", "platform", "controllers", "kwok", "aws", "aws-sdk", "dashboard"],
+        &["model", "api", "platform", "controllers", "kwok", "aws", "aws-controllers", "aws-sdk", "dashboard"],
         &["sim", "apiserver", "testkit"],
     ),
     // what-if for users; a first try must not build the cloud SDK

@@ -47,6 +47,10 @@ const RECONCILE: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
+const BATCH_SIZE: &[f64] = &[
+    1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0,
+    700.0, 800.0, 900.0, 1000.0,
+];
 const WORK_QUEUE: &[f64] = &exponential::<10>(1e-8, 10.0);
 const NONE: &[f64] = &[];
 
@@ -252,6 +256,38 @@ catalogue! {
     cloudprovider_errors: Counter in NONE "karpenter_cloudprovider_errors_total"
         [controller method provider error nodepool] Beta
         "Calls to the cloud provider that failed.";
+
+    instance_type_cpu_cores: Gauge in NONE "karpenter_cloudprovider_instance_type_cpu_cores" [instance_type] Beta
+        "Processor cores of instance types.";
+    instance_type_memory: Gauge in NONE "karpenter_cloudprovider_instance_type_memory_bytes" [instance_type] Beta
+        "Memory of instance types.";
+    offering_available: Gauge in NONE "karpenter_cloudprovider_instance_type_offering_available"
+        [instance_type capacity_type zone] Beta
+        "1 when an offering can be launched for some pool, else 0.";
+    offering_price: Gauge in NONE "karpenter_cloudprovider_instance_type_offering_price_estimate"
+        [instance_type capacity_type zone] Beta
+        "Price per hour of offerings.";
+    instance_launch_failures: Counter in NONE "karpenter_cloudprovider_instance_launch_failures_total"
+        [zone zone_id capacity_type reason] Alpha
+        "Offerings that EC2 refused to launch, by why.";
+    instance_termination_failures: Counter in NONE "karpenter_cloudprovider_instance_termination_failures_total"
+        [zone zone_id] Alpha
+        "Instances that could not be terminated.";
+    batch_time: Histogram in DURATION "karpenter_cloudprovider_batcher_batch_time_seconds" [batcher] Beta
+        "How long calls were gathered before they were sent together.";
+    batch_size: Histogram in BATCH_SIZE "karpenter_cloudprovider_batcher_batch_size" [batcher] Beta
+        "How many calls were sent together.";
+    userdata_bytes: Gauge in NONE "karpenter_ec2nodeclasses_userdata_bytes" [nodeclass] Alpha
+        "Size of the user data that was last rendered for a node class.";
+    interruption_received: Counter in NONE "karpenter_interruption_received_messages_total" [message_type] Stable
+        "Messages that came through the interruption queue.";
+    interruption_deleted: Counter in NONE "karpenter_interruption_deleted_messages_total" [] Stable
+        "Messages that were dealt with and deleted from the interruption queue.";
+    interruption_queue_duration: Histogram in DURATION
+        "karpenter_interruption_message_queue_duration_seconds" [] Stable
+        "From an event until its message was dealt with.";
+    interruption_unhealthy: Counter in NONE "karpenter_interruption_instance_status_unhealthy_total" [category] Alpha
+        "Instances that EC2 said are not well, each once until it recovers.";
 
     any_condition_count: Gauge in NONE "operator_status_condition_count"
         [group kind namespace name type status reason] Deprecated

@@ -3,7 +3,10 @@
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::conditions::Conditioned;
 use karpenter_model::pod::PodId;
+use karpenter_platform::NodeClassKind;
+use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
+use serde_json::Value;
 
 use super::{Observability, Report};
 use crate::events::{Subject, catalogue};
@@ -49,6 +52,22 @@ impl Observed for Node {
     }
 }
 
+fn raw(condition: &Value) -> ObservedCondition<'_> {
+    let text = |member: &str| condition[member].as_str().unwrap_or_default();
+    ObservedCondition {
+        type_: text("type"),
+        status: text("status"),
+        reason: text("reason"),
+        message: text("message"),
+        since: text("lastTransitionTime").parse().ok(),
+    }
+}
+
+fn class_subject(kind: &NodeClassKind, class: &DynamicObject) -> Subject {
+    let api_version = format!("{}/{}", kind.group, kind.version);
+    Subject::new(&api_version, &kind.kind, "", &class.name_any(), &class.uid().unwrap_or_default())
+}
+
 impl Report {
     /// An object is new or has changed.
     pub fn seen<K: Observed>(&self, object: &K) {
@@ -73,6 +92,29 @@ impl Report {
         let namespace = object.namespace().unwrap_or_default();
         let changes = tracker.gone(&namespace, &object.name_any(), self.clock.now());
         self.tell(&Subject::of(object), &changes);
+    }
+
+    /// The same for node classes, whose kind only the provider knows.
+    pub fn class_seen(&self, kind: &NodeClassKind, class: &DynamicObject) {
+        let Some(tracker) = self.trackers.get(&kind.kind) else { return };
+        let (name, uid) = (class.name_any(), class.uid().unwrap_or_default());
+        let observed = ObservedObject {
+            namespace: "",
+            name: &name,
+            uid: &uid,
+            labels: class.labels(),
+            finalizers: class.finalizers(),
+            deleting_since: class.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            conditions: class.data["status"]["conditions"].as_array().into_iter().flatten().map(raw).collect(),
+        };
+        let changes = tracker.seen(&observed, self.clock.now());
+        self.tell(&class_subject(kind, class), &changes);
+    }
+
+    pub fn class_gone(&self, kind: &NodeClassKind, class: &DynamicObject) {
+        let Some(tracker) = self.trackers.get(&kind.kind) else { return };
+        let changes = tracker.gone("", &class.name_any(), self.clock.now());
+        self.tell(&class_subject(kind, class), &changes);
     }
 
     fn tell(&self, subject: &Subject, changes: &[ConditionChange]) {

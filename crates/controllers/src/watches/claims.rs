@@ -26,6 +26,7 @@ impl Follower for Claims<'_> {
         if self.0.provider.supports(&class.group, &class.kind) {
             let claim = self.0.note_claim(claim);
             self.0.queues.wake_claim(&claim.name_any());
+            self.0.listeners.tell(|listener| listener.claim_seen(&claim.name_any()));
             self.wake_static_pool(&claim);
             self.0.provision.notify_one();
         }
@@ -45,6 +46,7 @@ impl Follower for Claims<'_> {
         if let Some(gone) = gone {
             self.0.report.gone(gone.as_ref());
             self.wake_static_pool(&gone);
+            self.0.listeners.tell(|listener| listener.claim_gone(&gone));
         }
         self.0.provision.notify_one();
     }
@@ -114,15 +116,17 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 listed.insert(object.name_any());
-                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-                ctx.node_classes.put(&object);
+                class_seen(ctx, class, &object);
             }
             Ok(Event::InitDone) => ctx.node_classes.retain(&std::mem::take(&mut listed)),
             Ok(Event::Apply(object)) => {
-                overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-                ctx.node_classes.put(&object);
+                class_seen(ctx, class, &object);
             }
-            Ok(Event::Delete(object)) => ctx.node_classes.remove(&object.name_any()),
+            Ok(Event::Delete(object)) => {
+                ctx.node_classes.remove(&object.name_any());
+                ctx.report.class_gone(class, &object);
+                ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
+            }
             Err(error) => {
                 ctx.report.watch_failed(&class.kind, &error);
                 continue;
@@ -133,6 +137,14 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             ctx.queues.wake_pool(pool);
         }
     }
+}
+
+fn class_seen(ctx: &Context, class: &NodeClassKind, object: &DynamicObject) {
+    overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
+    if ctx.node_classes.put(object) {
+        ctx.report.class_seen(class, object);
+    }
+    ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
 }
 
 fn class_resource(class: &NodeClassKind) -> ApiResource {

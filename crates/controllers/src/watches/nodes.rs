@@ -28,6 +28,7 @@ impl Follower for Nodes<'_> {
     fn applied(&self, node: Node) {
         let node = self.0.note_node(node);
         self.wake_claims(node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()));
+        self.0.listeners.tell(|listener| listener.node_seen(&node.name_any()));
         if node.metadata.deletion_timestamp.is_some() {
             self.0.queues.nodes.add(node.name_any());
         }

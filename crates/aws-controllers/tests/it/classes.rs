@@ -1,0 +1,7 @@
+//! EC2NodeClasses from their first look to their end.
+
+mod ending;
+mod hashes;
+mod profiles;
+mod status;
+mod validation;
