@@ -121,7 +121,10 @@ fn loader(version: &str) -> Result<ConfigLoader, ConnectError> {
     let name = AppName::new(format!("karpenter.sh-{version}"));
     let name = name.map_err(|_| ConnectError::Version(version.to_owned()))?;
     let patience = TimeoutConfig::builder().operation_attempt_timeout(ANSWERED_WITHIN).build();
-    Ok(aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).app_name(name).timeout_config(patience))
+    Ok(aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http_client())
+        .app_name(name)
+        .timeout_config(patience))
 }
 
 /// The cryptography that the Kubernetes client uses, too.

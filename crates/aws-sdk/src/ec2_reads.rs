@@ -8,7 +8,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 use aws_sdk_ec2::Client;
-use aws_sdk_ec2::types::{Filter as SdkFilter, InstanceTypeOffering, LaunchTemplate, LocationType, SpotPrice as SdkSpotPrice};
+use aws_sdk_ec2::types::{
+    Filter as SdkFilter, InstanceTypeOffering, LaunchTemplate, LocationType, SpotPrice as SdkSpotPrice,
+};
 use jiff::Timestamp;
 use karpenter_aws::cloud::{
     ApiError, Ec2Reads, Filter, ImageInfo, ImageQuery, InstanceInfo, InstanceTypeInfo, PlacementGroupInfo,
@@ -96,7 +98,8 @@ impl Ec2Reads for Reads {
 
     async fn placement_groups(&self, filters: &[Filter]) -> Result<Vec<PlacementGroupInfo>, ApiError> {
         // It has no pages.
-        let answer = self.0.describe_placement_groups().set_filters(filters_of(filters)).send().await.map_err(failure)?;
+        let answer =
+            self.0.describe_placement_groups().set_filters(filters_of(filters)).send().await.map_err(failure)?;
         Ok(answer.placement_groups.unwrap_or_default().into_iter().map(resources::placement_group).collect())
     }
 
@@ -132,7 +135,8 @@ impl Ec2Reads for Reads {
 
 /// `None` for no filter at all.
 fn filters_of(filters: &[Filter]) -> Option<Vec<SdkFilter>> {
-    let given = |filter: &Filter| SdkFilter::builder().name(&filter.name).set_values(Some(filter.values.clone())).build();
+    let given =
+        |filter: &Filter| SdkFilter::builder().name(&filter.name).set_values(Some(filter.values.clone())).build();
     Some(filters.iter().map(given).collect::<Vec<_>>()).filter(|filters| !filters.is_empty())
 }
 

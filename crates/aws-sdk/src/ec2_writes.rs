@@ -69,7 +69,9 @@ impl Ec2Writes for Writes {
         let answer = call.send().await.map_err(failure)?;
         let leaving = answer.terminating_instances.unwrap_or_default().into_iter().filter_map(|change| {
             let state = change.current_state?.name?;
-            [InstanceStateName::ShuttingDown, InstanceStateName::Terminated].contains(&state).then_some(change.instance_id?)
+            [InstanceStateName::ShuttingDown, InstanceStateName::Terminated]
+                .contains(&state)
+                .then_some(change.instance_id?)
         });
         Ok(leaving.collect())
     }

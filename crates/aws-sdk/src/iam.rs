@@ -25,7 +25,8 @@ impl Iam for Profiles {
     }
 
     async fn create_instance_profile(&self, name: &str, path: &str, tags: &Tags) -> Result<(), ApiError> {
-        let tags: Result<Vec<Tag>, _> = tags.iter().map(|(key, value)| Tag::builder().key(key).value(value).build()).collect();
+        let tags: Result<Vec<Tag>, _> =
+            tags.iter().map(|(key, value)| Tag::builder().key(key).value(value).build()).collect();
         // Both are given; the SDK cannot know that.
         let tags = tags.map_err(|error| ApiError::new("", &chain(&error)))?;
         let call = self.0.create_instance_profile().instance_profile_name(name).path(path);

@@ -57,7 +57,8 @@ impl Lookups for Looker {
     }
 
     async fn zonal_shifts(&self, cluster_arn: &str) -> Result<Vec<ShiftInfo>, ApiError> {
-        let answer = self.shifts.get_managed_resource().resource_identifier(cluster_arn).send().await.map_err(failure)?;
+        let answer =
+            self.shifts.get_managed_resource().resource_identifier(cluster_arn).send().await.map_err(failure)?;
         let shifts = answer.zonal_shifts.into_iter().filter_map(|shift| {
             Some(ShiftInfo {
                 applied_status: shift.applied_status.as_str().to_owned(),

@@ -9,6 +9,7 @@ use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::names::LabelPolicy;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
+use karpenter_aws_controllers::Aws;
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
     Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences, Reserved,
@@ -70,7 +71,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 struct Started {
     context: Arc<Context>,
     election: Option<Election>,
-    aws: Option<aws::Started>,
+    aws: Option<Arc<Aws>>,
 }
 
 /// Serves, and checks that there is something to work on.
@@ -101,9 +102,7 @@ async fn start(settings: Settings) -> Result<Started> {
     let client = rules.client(config.clone())?;
     let chosen = choose(&settings, &own, &config, client.clone(), clock.clone()).await?;
     let context = context(client, clock, &settings, &chosen)?;
-    if let Some(aws) = &chosen.aws {
-        aws.objects.meet(&context);
-    }
+    let aws = chosen.aws.as_ref().map(|aws| aws.controllers(&context, &settings));
     check_cluster(&own, &url, &context, &settings, &lease).await?;
     let metrics = context.report.metrics.clone();
     metrics.add_collector(Arc::new(Process(Arc::downgrade(&metrics))));
@@ -111,16 +110,16 @@ async fn start(settings: Settings) -> Result<Started> {
     let _ = late.set(metrics.clone());
     endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
     endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
-    Ok(Started { context, election, aws: chosen.aws })
+    Ok(Started { context, election, aws })
 }
 
-/// The controllers, and beside them what the provider does by itself.
-async fn beside(controllers: impl Future<Output = ()>, aws: Option<aws::Started>) {
+/// The controllers of the core, and beside them those of the provider.
+async fn beside(controllers: impl Future<Output = ()>, aws: Option<Arc<Aws>>) {
     let Some(aws) = aws else { return controllers.await };
     tokio::select! {
         biased;
         () = controllers => {}
-        () = aws::act(aws) => {}
+        () = karpenter_aws_controllers::act(aws) => {}
     }
 }
 

@@ -1,11 +1,12 @@
 //! Instance types (AWS-112). EC2 adds new ones and new kinds of things in them all the time: names are texts (AWS-250).
 
 use aws_sdk_ec2::types::{
-    AttachmentLimitType, EbsInfo, EbsOptimizedSupport, GpuDeviceInfo, InferenceDeviceInfo,
-    InstanceStorageInfo, InstanceTypeInfo as SdkType, NetworkInfo as SdkNetwork, NeuronDeviceInfo, ProcessorInfo,
+    AttachmentLimitType, EbsInfo, EbsOptimizedSupport, GpuDeviceInfo, InferenceDeviceInfo, InstanceStorageInfo,
+    InstanceTypeInfo as SdkType, NetworkInfo as SdkNetwork, NeuronDeviceInfo, ProcessorInfo,
 };
 use karpenter_aws::cloud::{
-    Accelerator, AttachmentLimit, Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice, Processor,
+    Accelerator, AttachmentLimit, Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice,
+    Processor,
 };
 
 /// `None` for a type without a name.
@@ -14,7 +15,12 @@ pub(super) fn info(given: SdkType) -> Option<InstanceTypeInfo> {
     Some(InstanceTypeInfo {
         name: given.instance_type?.as_str().to_owned(),
         architectures: architectures.into_iter().flatten().map(|name| name.as_str().to_owned()).collect(),
-        usage_classes: given.supported_usage_classes.into_iter().flatten().map(|name| name.as_str().to_owned()).collect(),
+        usage_classes: given
+            .supported_usage_classes
+            .into_iter()
+            .flatten()
+            .map(|name| name.as_str().to_owned())
+            .collect(),
         hypervisor: given.hypervisor.map(|name| name.as_str().to_owned()).filter(|name| !name.is_empty()),
         bare_metal: given.bare_metal.unwrap_or_default(),
         vcpus: given.v_cpu_info.and_then(|cpus| cpus.default_v_cpus).unwrap_or_default().into(),

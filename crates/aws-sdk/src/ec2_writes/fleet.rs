@@ -92,7 +92,8 @@ fn origin(from: Option<LaunchTemplateAndOverridesResponse>) -> Origin {
 fn launched(group: CreateFleetInstance) -> Vec<FleetInstance> {
     let origin = origin(group.launch_template_and_overrides);
     // What EC2 says of the instances themselves counts before the override.
-    let or = |said: Option<String>, override_says: String| said.filter(|text| !text.is_empty()).unwrap_or(override_says);
+    let or =
+        |said: Option<String>, override_says: String| said.filter(|text| !text.is_empty()).unwrap_or(override_says);
     let instance_type = or(group.instance_type.map(|name| name.as_str().to_owned()), origin.instance_type);
     let zone = or(group.availability_zone, origin.zone);
     let subnet_id = or(group.subnet_id, origin.subnet_id);
@@ -127,11 +128,16 @@ mod tests {
     #[test]
     fn answers_may_leave_things_out() {
         let bare = CreateFleetError::builder().error_code("UnfulfillableCapacity").build();
-        let group = CreateFleetInstance::builder().instance_ids("i-1").instance_ids("i-2").instance_type(InstanceType::M5Large);
+        let group =
+            CreateFleetInstance::builder().instance_ids("i-1").instance_ids("i-2").instance_type(InstanceType::M5Large);
         let output = CreateFleetOutput::builder().errors(bare).instances(group.build()).build();
         let answer = answer(output);
         assert_eq!(answer.errors, [FleetError { code: "UnfulfillableCapacity".to_owned(), ..FleetError::default() }]);
-        let one = |id: &str| FleetInstance { id: id.to_owned(), instance_type: "m5.large".to_owned(), ..FleetInstance::default() };
+        let one = |id: &str| FleetInstance {
+            id: id.to_owned(),
+            instance_type: "m5.large".to_owned(),
+            ..FleetInstance::default()
+        };
         assert_eq!(answer.instances, [one("i-1"), one("i-2")]);
     }
 }

@@ -27,9 +27,9 @@ pub(super) fn data(data: &LaunchTemplateData) -> RequestLaunchTemplateData {
         let nested = NestedVirtualizationSpecification::from(nested);
         LaunchTemplateCpuOptionsRequest::builder().nested_virtualization(nested).build()
     });
-    let market = data
-        .market
-        .map(|market| LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::from(market)).build());
+    let market = data.market.map(|market| {
+        LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::from(market)).build()
+    });
     let devices: Vec<_> = data.block_devices.iter().map(block_device).collect();
     RequestLaunchTemplateData::builder()
         .image_id(&data.image_id)

@@ -44,10 +44,9 @@ async fn class(world: &World) -> EC2NodeClass {
     let subnets: Vec<Value> =
         subnets.iter().map(|subnet| json!({"id": subnet.id, "zone": subnet.zone, "zoneID": subnet.zone_id})).collect();
     let group = world.clients.reads.security_groups(&[]).await.unwrap().remove(0);
-    let condition = |kind: &str| {
-        json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-11-16T00:00:00Z", "observedGeneration": 1})
-    };
-    let conditions = ["AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded", "Ready"];
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-11-16T00:00:00Z", "observedGeneration": 1});
+    let conditions =
+        ["AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded", "Ready"];
     let class = json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
         "metadata": {"name": "default", "uid": "class-uid", "generation": 1, "annotations": {
@@ -127,7 +126,11 @@ impl Subject for OnEmulator {
     }
 
     async fn joined(&self, claim: &ClaimView, instance: &Instance) -> ClaimView {
-        ClaimView { provider_id: Some(instance.provider_id.clone()), node_name: Some("node".to_owned()), ..claim.clone() }
+        ClaimView {
+            provider_id: Some(instance.provider_id.clone()),
+            node_name: Some("node".to_owned()),
+            ..claim.clone()
+        }
     }
 
     /// Those that user data says.

@@ -8,9 +8,7 @@ use crate::setup::{fixed, fleet, template, world};
 #[tokio::test]
 async fn throttled_calls_are_made_again() {
     let world = world().await;
-    let throttle = |operation: &str, times: u32| {
-        json!({"faults": [{"operation": operation, "code": "RequestLimitExceeded", "message": "slow down", "status": 503, "times": times}]})
-    };
+    let throttle = |operation: &str, times: u32| json!({"faults": [{"operation": operation, "code": "RequestLimitExceeded", "message": "slow down", "status": 503, "times": times}]});
     world.account.change(throttle("DescribeSubnets", 2));
     assert_eq!(world.subnets().await.len(), 4);
     assert_eq!(world.account.count("DescribeSubnets"), 3);

@@ -77,7 +77,8 @@ async fn what_classes_select() {
     assert_eq!(groups[0].name.as_deref(), Some("default"));
     assert!(groups[0].id.starts_with("sg-"));
 
-    let query = |filters, owners: &[&str]| ImageQuery { filters, owners: owners.iter().map(|&o| o.to_owned()).collect() };
+    let query =
+        |filters, owners: &[&str]| ImageQuery { filters, owners: owners.iter().map(|&o| o.to_owned()).collect() };
     let images = reads.images(&query(vec![Filter::new("image-id", [IMAGE])], &[])).await.unwrap();
     assert_eq!((images[0].id.as_str(), images[0].architecture.as_str()), (IMAGE, "x86_64"));
     assert!(images[0].created.is_some());
@@ -110,7 +111,10 @@ async fn what_classes_select() {
     let missing = ReservationQuery { id: Some("cr-2".to_owned()), filters: Vec::new() };
     assert!(reads.capacity_reservations(&missing).await.unwrap_err().is_not_found());
     let groups = reads.placement_groups(&[Filter::new("group-name", ["racks"])]).await.unwrap();
-    assert_eq!((groups[0].id.as_str(), groups[0].strategy.as_str(), groups[0].partitions), ("pg-1", "partition", Some(7)));
+    assert_eq!(
+        (groups[0].id.as_str(), groups[0].strategy.as_str(), groups[0].partitions),
+        ("pg-1", "partition", Some(7))
+    );
     assert_eq!(groups.len(), 1);
 }
 

@@ -13,7 +13,6 @@ use karpenter_testkit::aws::{Account, REGION, SECRET};
 use serde_json::{Value, json};
 
 use crate::live::installed::{Installed, Replica};
-use crate::live::scene::Scene;
 use kubelets::Kubelets;
 
 const CLUSTER: &str = "shop";
@@ -59,32 +58,6 @@ impl OnAws {
             "role": "nodes", "amiFamily": "AL2023", "amiSelectorTerms": [{"id": self.images[0]}],
             "subnetSelectorTerms": tagged, "securityGroupSelectorTerms": tagged, "tags": {"team": "shop"}}})
     }
-
-    /// Makes a class and says of it what its controllers find, with this image.
-    pub(crate) async fn ready_class(&self, scene: &Scene<'_>, name: &str) {
-        scene.create(self.class(name)).await;
-        self.say_image(scene, name, &self.images[0]).await;
-    }
-
-    pub(crate) async fn say_image(&self, scene: &Scene<'_>, name: &str, image: &str) {
-        let tagged = [Filter::new(format!("tag:{DISCOVERY}"), [CLUSTER])];
-        let subnets = self.clients.reads.subnets(&tagged).await.unwrap();
-        let subnets = subnets.iter().map(|one| json!({"id": one.id, "zone": one.zone, "zoneID": one.zone_id}));
-        let groups = self.clients.reads.security_groups(&tagged).await.unwrap();
-        let groups = groups.iter().map(|one| json!({"id": one.id, "name": one.name}));
-        let condition = |kind: &str| {
-            json!({"type": kind, "status": "True", "reason": kind, "message": "", "observedGeneration": 1,
-                "lastTransitionTime": "2026-11-16T00:00:00Z"})
-        };
-        let conditions = ["AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady",
-            "CapacityReservationsReady", "PlacementGroupReady", "ValidationSucceeded", "Ready"];
-        let status = json!({
-            "amis": [{"id": image, "name": "image", "requirements": [
-                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}],
-            "subnets": subnets.collect::<Vec<_>>(), "securityGroups": groups.collect::<Vec<_>>(),
-            "instanceProfile": "nodes", "conditions": conditions.map(condition)});
-        scene.patch("EC2NodeClass", &format!("{name}/status"), json!({"status": status})).await;
-    }
 }
 
 pub(crate) fn fixed(account: &Account) -> Fixed {
@@ -106,7 +79,11 @@ fn prepare(account: &Account) -> [String; 2] {
     account.call("ec2", "create_tags", json!({"Resources": tagged, "Tags": [{"Key": DISCOVERY, "Value": CLUSTER}]}));
     account.call("iam", "create_role", json!({"RoleName": "nodes", "AssumeRolePolicyDocument": "{}"}));
     let role = format!("arn:aws:iam::{}:role/cluster", account.id());
-    account.call("eks", "create_cluster", json!({"name": CLUSTER, "version": "1.35", "roleArn": role, "resourcesVpcConfig": {}}));
+    account.call(
+        "eks",
+        "create_cluster",
+        json!({"name": CLUSTER, "version": "1.35", "roleArn": role, "resourcesVpcConfig": {}}),
+    );
     prepare_queue(account);
     let types = ["m5.large", "m5.xlarge", "m5.2xlarge"];
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"];
@@ -117,7 +94,8 @@ fn prepare(account: &Account) -> [String; 2] {
             zones.map(|zone| json!({"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": price}))
         })
         .collect();
-    account.change(json!({"prices": {"m5.large": 0.096, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}, "spot_prices": spot}));
+    account
+        .change(json!({"prices": {"m5.large": 0.096, "m5.xlarge": 0.192, "m5.2xlarge": 0.384}, "spot_prices": spot}));
     ["one", "two"].map(|name| {
         let image = json!({"Name": name, "Architecture": "x86_64", "RootDeviceName": "/dev/xvda"});
         account.call("ec2", "register_image", image)["ImageId"].as_str().unwrap().to_owned()

@@ -9,15 +9,21 @@ use crate::live::installed::wait;
 use crate::live::scene::Scene;
 
 /// What a launch calls, in order.
-const CALLS: [&str; 2] = ["CreateLaunchTemplate", "CreateFleet"];
+const CALLS: [&str; 3] = ["CreateLaunchTemplate", "CreateFleet", "CreateTags"];
 
 /// After a new start there is exactly one instance for each claim, whatever had been done.
 #[tokio::test]
 async fn one_instance_per_claim_whenever_the_controller_dies() {
     let aws = OnAws::new().await;
     let scene = Scene::new(&aws.installed, "deaths").await;
-    aws.ready_class(&scene, "default").await;
+    scene.create(aws.class("default")).await;
     let mut replica = aws.start("karpenter-0");
+    scene
+        .wait("the class is ready", async || {
+            let class = scene.get("EC2NodeClass", "default").await?;
+            Ok(class.filter(|class| crate::live::scene::is_ready(class)).map(|_| ()))
+        })
+        .await;
     let cases = CALLS.iter().flat_map(|call| [(*call, false), (*call, true)]);
     for (number, (call, applied)) in cases.enumerate() {
         // Answers come an hour late, which is never.
@@ -30,7 +36,8 @@ async fn one_instance_per_claim_whenever_the_controller_dies() {
         scene.create(scene.pool(&pool, over)).await;
         let wanted = json!({"spec": {"nodeSelector": {"example.com/case": pool}}});
         scene.create(scene.pod(&pool, "1", wanted)).await;
-        wait(&format!("{call} is called"), async || (aws.account.settings()["faults"][0]["times"] == 0).then_some(())).await;
+        wait(&format!("{call} is called"), async || (aws.account.settings()["faults"][0]["times"] == 0).then_some(()))
+            .await;
         drop(replica);
         aws.account.change(json!({"faults": []}));
         replica = aws.start(&format!("karpenter-{}", number + 1));

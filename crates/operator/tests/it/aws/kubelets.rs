@@ -24,7 +24,8 @@ impl Kubelets {
     pub(crate) fn start(client: Client, clients: Clients) -> Self {
         Self(tokio::spawn(async move {
             let types = clients.reads.instance_types().await.unwrap();
-            let types: BTreeMap<String, InstanceTypeInfo> = types.into_iter().map(|info| (info.name.clone(), info)).collect();
+            let types: BTreeMap<String, InstanceTypeInfo> =
+                types.into_iter().map(|info| (info.name.clone(), info)).collect();
             let nodes: Api<Node> = Api::all(client);
             loop {
                 // Whatever fails is tried again.
@@ -41,7 +42,8 @@ async fn pass(nodes: &Api<Node>, clients: &Clients, types: &BTreeMap<String, Ins
     let present = nodes.list(&ListParams::default()).await?.items;
     for instance in &instances {
         let provider_id = format!("aws:///{}/{}", instance.zone, instance.id);
-        let known = present.iter().find(|node| node.spec.iter().any(|spec| spec.provider_id.as_ref() == Some(&provider_id)));
+        let known =
+            present.iter().find(|node| node.spec.iter().any(|spec| spec.provider_id.as_ref() == Some(&provider_id)));
         match known {
             None if instance.state == "running" => {
                 let node = node(instance, &provider_id, &types[&instance.instance_type]);

@@ -3,32 +3,33 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{CLUSTER, OnAws};
-use crate::live::scene::{Scene, workload};
+use crate::live::scene::{Scene, condition, name, workload};
 
 /// What pools of these tests lay over [`Scene::pool`].
 pub(super) fn spec(class: &str, capacity_type: &str) -> Value {
     json!({"template": {"spec": {
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class},
-        "expireAfter": "Never",
-        "requirements": [
-            {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
-            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
-            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]},
-        ]}}})
+    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class},
+    "expireAfter": "Never",
+    "requirements": [
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]},
+    ]}}})
 }
 
 pub(super) fn instance_id(claim: &Value) -> &str {
     claim["status"]["providerID"].as_str().and_then(|id| id.rsplit('/').next()).unwrap_or_default()
 }
 
-/// Pending pods become instances and nodes; another image replaces them; what is deleted is terminated.
+/// The account's end of it: pending pods become instances and nodes; an interruption replaces one; another image replaces all;
+/// what is deleted is terminated; a class that goes leaves nothing behind.
 #[tokio::test]
 async fn pods_get_instances_and_give_them_back() {
     let aws = OnAws::new().await;
     let replica = aws.start("karpenter-aws");
     let scene = Scene::new(&aws.installed, "on-aws").await;
-    aws.ready_class(&scene, "default").await;
+    scene.create(aws.class("default")).await;
     scene.create(scene.pool("", spec("default", "spot"))).await;
     scene.create(workload("Deployment", "web", 3, scene.pod("web", "1500m", json!({})))).await;
     scene.all_run(3).await;
@@ -48,19 +49,43 @@ async fn pods_get_instances_and_give_them_back() {
         let user_data = String::from_utf8(STANDARD.decode(user_data).unwrap()).unwrap();
         assert!(user_data.contains("name: shop") && user_data.contains("NodeConfig"), "{user_data}");
     }
-    another_image(&aws, &scene).await;
+    scene
+        .wait("instances are tagged with their claims", async || {
+            let named = |claim: &Value, one: &karpenter_aws::cloud::InstanceInfo| {
+                one.id == instance_id(claim)
+                    && one.tags.get("karpenter.sh/nodeclaim").is_some_and(|tag| tag == name(claim))
+            };
+            let instances = aws.instances().await;
+            let all = claims.iter().all(|claim| instances.iter().any(|one| named(claim, one)));
+            Ok(all.then_some(()))
+        })
+        .await;
 
-    // What is deleted is terminated.
-    scene.delete("Deployment", "web").await;
-    scene.delete("NodePool", "on-aws").await;
-    scene.nothing_left().await;
-    assert!(aws.instances().await.is_empty());
+    interruption(&aws, &scene).await;
+    another_image(&aws, &scene).await;
+    the_end(&aws, &scene).await;
     drop(replica);
 }
 
-/// AC-24 ff.: nodes of an image that the class no longer has are replaced.
+/// AWS-214 to AWS-220, by way of EventBridge: the interrupted instance goes, its pods run elsewhere.
+async fn interruption(aws: &OnAws, scene: &Scene<'_>) {
+    let claim = scene.claims().await.unwrap().remove(0);
+    let id = instance_id(&claim).to_owned();
+    let detail = json!({"instance-id": id, "instance-action": "terminate"}).to_string();
+    let event = json!({"Source": "aws.ec2", "DetailType": "EC2 Spot Instance Interruption Warning", "Detail": detail});
+    aws.account.call("events", "put_events", json!({"Entries": [event]}));
+    scene
+        .wait("the interrupted instance goes", async || {
+            let there = aws.instances().await.iter().any(|one| one.id == id);
+            Ok((!there && scene.get("NodeClaim", name(&claim)).await?.is_none()).then_some(()))
+        })
+        .await;
+    scene.all_run(3).await;
+}
+
+/// AWS-26 ff.: nodes of an image that the class no longer selects are replaced.
 async fn another_image(aws: &OnAws, scene: &Scene<'_>) {
-    aws.say_image(scene, "default", &aws.images[1]).await;
+    scene.patch("EC2NodeClass", "default", json!({"spec": {"amiSelectorTerms": [{"id": aws.images[1]}]}})).await;
     scene
         .wait("all instances have the other image", async || {
             let instances = aws.instances().await;
@@ -69,4 +94,25 @@ async fn another_image(aws: &OnAws, scene: &Scene<'_>) {
         })
         .await;
     scene.all_run(3).await;
+}
+
+/// AWS-40, AWS-41, AWS-74: the class stays while it is used, and takes its profile and templates along.
+async fn the_end(aws: &OnAws, scene: &Scene<'_>) {
+    let profile = scene.get("EC2NodeClass", "default").await.unwrap().unwrap();
+    let profile = profile["status"]["instanceProfile"].as_str().unwrap().to_owned();
+    aws.clients.iam.instance_profile(&profile).await.unwrap();
+    scene.delete("EC2NodeClass", "default").await;
+    let class = scene.get("EC2NodeClass", "default").await.unwrap().unwrap();
+    assert!(class["metadata"]["deletionTimestamp"].is_string(), "{}", condition(&class, "Ready").1);
+    scene.delete("Deployment", "web").await;
+    scene.delete("NodePool", "on-aws").await;
+    scene.nothing_left().await;
+    assert!(aws.instances().await.is_empty());
+    scene
+        .wait("the class is gone", async || Ok(scene.get("EC2NodeClass", "default").await?.is_none().then_some(())))
+        .await;
+    let gone = aws.clients.iam.instance_profile(&profile).await.unwrap_err();
+    assert!(gone.is_not_found(), "{gone:?}");
+    let templates = aws.clients.reads.launch_templates(&[]).await.unwrap();
+    assert!(templates.is_empty(), "{templates:?}");
 }
