@@ -1,6 +1,8 @@
 //! The AWS provider's start: who calls AWS, and what has to be known before anything is done (AWS-110).
 
 mod cluster_objects;
+mod reports;
+mod shared;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,21 +14,48 @@ use k8s_openapi::api::core::v1::Service;
 use karpenter_api::settings::{AwsSettings, Settings};
 use karpenter_aws::cloud::Lookups;
 use karpenter_aws::instance_types::Sizing;
-use karpenter_aws::provider::{self, AwsProvider, NoReports, ProviderSettings};
+use karpenter_aws::provider::{self, AwsProvider, ProviderSettings};
 use karpenter_aws::user_data::Cluster;
+use karpenter_aws_controllers::{Aws, Options, Services, kubernetes_version, zonal_shift_arn};
 use karpenter_aws_sdk::Clients;
+use karpenter_controllers::Context;
 use karpenter_platform::Clock;
 use kube::{Api, Client, Config};
 
-pub(crate) use cluster_objects::ClusterObjects;
+use cluster_objects::ClusterObjects;
+use shared::SharedProvider;
 
 /// The provider and what its controllers need beside it.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) provider: Arc<AwsProvider>,
-    pub(crate) account: Account,
+    account: Account,
     /// To be told of the context, once there is one.
-    pub(crate) objects: Arc<ClusterObjects>,
+    objects: Arc<ClusterObjects>,
+}
+
+impl Started {
+    /// The controllers of AWS, beside those of the core; made before any of them starts.
+    pub(crate) fn controllers(&self, context: &Arc<Context>, settings: &Settings) -> Arc<Aws> {
+        self.objects.meet(context);
+        let Clients { region, reads, writes, iam, lookups, .. } = self.account.clients.clone();
+        let queue = &settings.aws.interruption_queue;
+        let queue = (!queue.is_empty()).then(|| self.account.clients.queue(queue));
+        let services = Services { reads, writes, iam, lookups, queue };
+        let options = Options {
+            region,
+            cluster: self.account.cluster.clone(),
+            kubernetes_version: self.account.kubernetes_version.clone(),
+            isolated_vpc: settings.aws.isolated_vpc,
+            disable_dry_run: settings.aws.disable_dry_run,
+            reserved_capacity: settings.feature_gates.reserved_capacity,
+            eks_control_plane: settings.aws.eks_control_plane,
+            zonal_shift: self.account.zonal_shift.clone(),
+            ami_refresh_interval: settings.aws.ami_refresh_interval.as_signed(),
+            subnet_refresh_interval: settings.aws.subnet_refresh_interval.as_signed(),
+        };
+        Aws::new(context.clone(), services, Arc::new(SharedProvider(self.provider.clone())), options)
+    }
 }
 
 /// Connects, and learns what EC2 sells.
@@ -44,7 +73,7 @@ pub(crate) async fn start(
         lookups: account.clients.lookups.clone(),
     };
     let given = provider_settings(settings, &account);
-    let provider = AwsProvider::new(clients, given, clock, objects.clone(), Arc::new(NoReports))?;
+    let provider = AwsProvider::new(clients, given, clock, objects.clone(), objects.clone())?;
     let provider = Arc::new(provider.with_claim_labels(objects.clone()));
     provider.discover().await.context("cannot learn what EC2 sells")?;
     Ok(Started { provider, account, objects })
@@ -67,28 +96,35 @@ fn provider_settings(settings: &Settings, account: &Account) -> ProviderSettings
 
 /// AWS answers, and this is the cluster that it knows.
 #[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) clients: Clients,
-    pub(crate) cluster: Cluster,
+struct Account {
+    clients: Clients,
+    cluster: Cluster,
+    /// Such as `1.35`.
+    kubernetes_version: String,
     /// The cluster's ARN, if zonal shifts are followed.
-    pub(crate) zonal_shift: Option<String>,
+    zonal_shift: Option<String>,
 }
 
 /// Whatever is missing ends the start, in one line.
-pub(crate) async fn connect(settings: &AwsSettings, client: &Client, config: &Config) -> Result<Account> {
+async fn connect(settings: &AwsSettings, client: &Client, config: &Config) -> Result<Account> {
     let clients = karpenter_aws_sdk::connect(env!("CARGO_PKG_VERSION")).await?;
     clients.check().await.with_context(|| format!("cannot call EC2 in {}", clients.region))?;
     let endpoint = endpoint(settings, clients.lookups.as_ref()).await?;
     let dns = dns_address(client).await;
-    let zonal_shift = match settings.enable_zonal_shift {
-        true => Some(shifted_cluster(settings, clients.lookups.as_ref()).await?),
-        false => None,
+    let (name, lookups) = (&settings.cluster_name, clients.lookups.as_ref());
+    let zonal_shift = if settings.enable_zonal_shift {
+        let arn = zonal_shift_arn(lookups, name).await;
+        Some(arn.with_context(|| format!("ENABLE_ZONAL_SHIFT is on, but cluster {name} cannot take part in it"))?)
+    } else {
+        None
     };
+    let kubernetes_version = kubernetes_version(client, lookups, settings.eks_control_plane, name).await;
+    let kubernetes_version = kubernetes_version.context("the version of Kubernetes is not known")?;
     let ca_bundle =
         Some(settings.cluster_ca_bundle.clone()).filter(|given| !given.is_empty()).or_else(|| bundle(config));
     let cluster = Cluster { name: settings.cluster_name.clone(), endpoint, ca_bundle, service_cidr: None, dns };
     tracing::info!(region = clients.region, cluster = cluster.name, endpoint = cluster.endpoint, "connected to AWS");
-    Ok(Account { clients, cluster, zonal_shift })
+    Ok(Account { clients, cluster, kubernetes_version, zonal_shift })
 }
 
 async fn endpoint(settings: &AwsSettings, lookups: &dyn Lookups) -> Result<String> {
@@ -102,17 +138,6 @@ async fn endpoint(settings: &AwsSettings, lookups: &dyn Lookups) -> Result<Strin
     let endpoint = found?.endpoint;
     anyhow::ensure!(!endpoint.is_empty(), "cluster {name} has no endpoint yet: wait until EKS has made it");
     Ok(endpoint)
-}
-
-/// AWS-225.
-async fn shifted_cluster(settings: &AwsSettings, lookups: &dyn Lookups) -> Result<String> {
-    let name = &settings.cluster_name;
-    let cluster = lookups.cluster(name).await;
-    let arn = cluster.with_context(|| format!("ENABLE_ZONAL_SHIFT is on, but cluster {name} cannot be looked up"))?.arn;
-    lookups.zonal_shifts(&arn).await.with_context(|| {
-        format!("ENABLE_ZONAL_SHIFT is on, but cluster {name} is not registered for zonal shifts: register it with EKS")
-    })?;
-    Ok(arn)
 }
 
 /// Nodes work without it in most clusters, hence only a line in the log.

@@ -9,6 +9,7 @@ use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::names::LabelPolicy;
 use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
+use karpenter_aws_controllers::Aws;
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
     Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences, Reserved,
@@ -40,21 +41,21 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         span.record("error", format!("{error:#}"));
     }
     drop(span);
-    let Started { context, election } = started?;
+    let Started { context, election, aws } = started?;
     memory_limit::watch(target, &context);
     let metrics = context.report.metrics.clone();
     let stop = told_to_stop()?;
     let ended = match election.map(|election| election.metrics(metrics)) {
         Some(election) if warm => {
-            let leading = election.lead(karpenter_controllers::act(context.clone()), stop);
+            let leading = election.lead(beside(karpenter_controllers::act(context.clone()), aws), stop);
             tokio::select! {
                 biased;
                 ended = leading => ended,
                 () = karpenter_controllers::watch(context) => Ended::Done(()),
             }
         }
-        Some(election) => election.lead(karpenter_controllers::run(context), stop).await,
-        None => alone(karpenter_controllers::run(context), stop).await,
+        Some(election) => election.lead(beside(karpenter_controllers::run(context), aws), stop).await,
+        None => alone(beside(karpenter_controllers::run(context), aws), stop).await,
     };
     match ended {
         Ended::Stopped => {
@@ -70,6 +71,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 struct Started {
     context: Arc<Context>,
     election: Option<Election>,
+    aws: Option<Arc<Aws>>,
 }
 
 /// Serves, and checks that there is something to work on.
@@ -100,9 +102,7 @@ async fn start(settings: Settings) -> Result<Started> {
     let client = rules.client(config.clone())?;
     let chosen = choose(&settings, &own, &config, client.clone(), clock.clone()).await?;
     let context = context(client, clock, &settings, &chosen)?;
-    if let Some(aws) = &chosen.aws {
-        aws.objects.meet(&context);
-    }
+    let aws = chosen.aws.as_ref().map(|aws| aws.controllers(&context, &settings));
     check_cluster(&own, &url, &context, &settings, &lease).await?;
     let metrics = context.report.metrics.clone();
     metrics.add_collector(Arc::new(Process(Arc::downgrade(&metrics))));
@@ -110,7 +110,17 @@ async fn start(settings: Settings) -> Result<Started> {
     let _ = late.set(metrics.clone());
     endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
     endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
-    Ok(Started { context, election })
+    Ok(Started { context, election, aws })
+}
+
+/// The controllers of the core, and beside them those of the provider.
+async fn beside(controllers: impl Future<Output = ()>, aws: Option<Arc<Aws>>) {
+    let Some(aws) = aws else { return controllers.await };
+    tokio::select! {
+        biased;
+        () = controllers => {}
+        () = karpenter_aws_controllers::act(aws) => {}
+    }
 }
 
 async fn alone(work: impl Future<Output = ()>, stop: impl Future<Output = ()>) -> Ended<()> {
