@@ -210,7 +210,10 @@ impl CloudProvider for AwsProvider {
     }
 
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
-        let infos = self.listed_instances().await?;
+        let mut infos = self.listed_instances().await?;
+        // A claim must not be taken for one without an instance because EC2 is late.
+        let now = self.now();
+        infos.extend(self.facts().unseen(now));
         Ok(self.all_answered(&infos).await)
     }
 

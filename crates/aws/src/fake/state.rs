@@ -160,6 +160,13 @@ impl State {
         self.dead
     }
 
+    /// Nothing is broken any more.
+    pub fn calm(&mut self) {
+        self.faults.clear();
+        self.refusals.clear();
+        self.pace.shown_after = SignedDuration::ZERO;
+    }
+
     pub fn template_ids(&self) -> Vec<String> {
         self.templates.values().map(|(known, _)| known.id.clone()).collect()
     }

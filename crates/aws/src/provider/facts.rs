@@ -125,6 +125,12 @@ impl Facts {
         }
     }
 
+    /// Launched by this process and not shown by EC2 so far.
+    pub(super) fn unseen(&self, now: Timestamp) -> Vec<InstanceInfo> {
+        let young = |one: &&Remembered| one.unseen_until.is_some_and(|until| now < until);
+        self.instances.values().filter(young).map(|one| one.info.clone()).collect()
+    }
+
     /// Termination was accepted.
     pub(super) fn ending(&mut self, id: &str) {
         if let Some(one) = self.instances.get_mut(id) {

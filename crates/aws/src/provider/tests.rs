@@ -8,6 +8,7 @@ mod launching;
 mod listing;
 mod prices;
 mod refusals;
+mod storms;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -108,7 +108,7 @@ fn dear_spot() {
     assert_eq!(left(no_on_demand.clone(), &both).unwrap().types.len(), 2, "nothing to compare with");
 }
 
-/// AWS-152, AC-167: sixty at most, the cheapest, with the variety that is asked for.
+/// AWS-152, SCH-227, AC-167: sixty at most, the cheapest, with the variety that is asked for.
 #[test]
 fn sixty_types() {
     let catalogue = &crate::fixtures::CATALOGUE;

@@ -84,7 +84,9 @@ async fn not_shown_yet() {
     let world = World::new().await;
     world.account.lock().pace.shown_after = SignedDuration::from_secs(20);
     let (one, instance) = world.launched(&claim("a", &["m5.large"], &["on-demand"])).await;
-    assert!(world.provider.list().await.unwrap().is_empty());
+    assert!(world.provider.listed_instances().await.unwrap().is_empty());
+    let listed = world.provider.list().await.unwrap();
+    assert_eq!(listed.iter().map(|one| &one.provider_id).collect::<Vec<_>>(), [&instance.provider_id]);
     assert_eq!(world.provider.get(&instance.provider_id).await.unwrap().labels, instance.labels, "kept in mind");
     world.provider.delete(&one).await.unwrap();
     assert_eq!(world.account.running().len(), 1, "to be asked again");
@@ -96,7 +98,7 @@ async fn not_shown_yet() {
     world.account.lock().pace.shown_after = SignedDuration::from_hours(1);
     let (never, instance) = world.launched(&claim("b", &["m5.large"], &["on-demand"])).await;
     pass(61).await;
-    world.provider.list().await.unwrap();
+    assert!(world.provider.list().await.unwrap().is_empty());
     assert!(matches!(world.provider.get(&instance.provider_id).await, Err(InstanceError::NotFound(_))));
     assert!(matches!(world.provider.delete(&never).await, Err(InstanceError::NotFound(_))));
 }
