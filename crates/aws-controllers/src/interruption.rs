@@ -67,9 +67,11 @@ async fn poll(aws: &Aws, queue: &dyn Queue) -> Result<usize, ReconcileError> {
     let parsed: Vec<(QueueMessage, Option<Message>)> = messages.into_iter().map(read).collect();
     let wanted = parsed.iter().filter_map(|(_, message)| message.as_ref()).flat_map(|message| &message.instance_ids);
     let claims = claims_of(aws, &wanted.map(String::as_str).collect());
-    let handled = parsed.iter().map(|(raw, message)| handle(aws, queue, raw, message.as_ref(), &claims));
-    let outcomes = futures::future::join_all(handled).await;
-    outcomes.into_iter().collect::<Result<(), _>>()?;
+    let mut handled = Vec::with_capacity(parsed.len());
+    for (raw, message) in &parsed {
+        handled.push(handle(aws, queue, raw, message.as_ref(), &claims));
+    }
+    futures::future::join_all(handled).await.into_iter().collect::<Result<(), _>>()?;
     Ok(parsed.len())
 }
 

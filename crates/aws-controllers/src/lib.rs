@@ -9,7 +9,9 @@ mod class_hash;
 mod discovery;
 mod interruption;
 mod kept;
+mod offering_metrics;
 mod profiles;
+mod provider;
 mod report;
 mod reservations;
 mod rounds;
@@ -22,6 +24,7 @@ mod zonal_shift;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_api::conditions::{self, ConditionSet};
@@ -83,6 +86,9 @@ pub struct Aws {
     wakes: Arc<Wakes>,
     classes: ClassMemory,
     profiles: Profiles,
+    /// The zones that pools were told of.
+    shifts: zonal_shift::Announced,
+    series: offering_metrics::Told,
     kubernetes: Mutex<String>,
 }
 
@@ -92,8 +98,18 @@ impl Aws {
         let wakes = Arc::new(Wakes::default());
         ctx.listeners.add(wakes.clone());
         let kubernetes = Mutex::new(options.kubernetes_version.clone());
-        let (classes, profiles) = (ClassMemory::default(), Profiles::default());
-        Arc::new(Self { ctx, services, shared, options, wakes, classes, profiles, kubernetes })
+        Arc::new(Self {
+            ctx,
+            services,
+            shared,
+            options,
+            wakes,
+            classes: ClassMemory::default(),
+            profiles: Profiles::default(),
+            shifts: zonal_shift::Announced::default(),
+            series: offering_metrics::Told::default(),
+            kubernetes,
+        })
     }
 
     fn now(&self) -> Timestamp {
@@ -197,11 +213,15 @@ async fn of_claims(aws: &Arc<Aws>) {
 }
 
 /// Behind a gate (AWS-17).
-async fn of_reservations(aws: &Aws) {
+async fn of_reservations(aws: &Arc<Aws>) {
     if aws.options.reserved_capacity {
         tokio::join!(
-            rounds(aws, "capacityreservation.capacitytype", MINUTE, || reservations::relabel(aws)),
-            rounds(aws, "capacityreservation.expiration", MINUTE, || reservations::expire(aws)),
+            rounds(aws.clone(), "capacityreservation.capacitytype", MINUTE, |aws| {
+                async move { reservations::relabel(&aws).await }.boxed()
+            }),
+            rounds(aws.clone(), "capacityreservation.expiration", MINUTE, |aws| {
+                async move { reservations::expire(&aws).await }.boxed()
+            }),
         );
     }
 }
@@ -209,20 +229,32 @@ async fn of_reservations(aws: &Aws) {
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// What of the account is looked at now and then.
-async fn of_the_account(aws: &Aws) {
-    let announced = zonal_shift::Announced::default();
-    let profiles = async {
-        // Without a way to IAM there is nothing to collect (AWS-75).
-        if !aws.options.isolated_vpc {
-            // What a predecessor protected is not known any more, so everything gets its time first.
-            tokio::time::sleep(MINUTE * 30).await;
-            rounds(aws, "instanceprofile.garbagecollection", MINUTE * 30, || profiles::collect(aws)).await;
-        }
-    };
+async fn of_the_account(aws: &Arc<Aws>) {
     tokio::join!(
-        profiles,
-        rounds(aws, "providers.ssm.invalidation", MINUTE * 30, || class::invalidate_parameters(aws)),
-        rounds(aws, "providers.version", MINUTE * 5, || version::refresh(aws)),
-        rounds(aws, "zonalshift", Duration::from_secs(30), || zonal_shift::round(aws, &announced)),
+        of_profiles(aws),
+        rounds(aws.clone(), "providers.ssm.invalidation", MINUTE * 30, |aws| {
+            async move { class::invalidate_parameters(&aws).await }.boxed()
+        }),
+        rounds(aws.clone(), "providers.version", MINUTE * 5, |aws| {
+            async move { version::refresh(&aws).await }.boxed()
+        }),
+        rounds(aws.clone(), "cloudprovider.metrics", MINUTE, |aws| {
+            async move { offering_metrics::round(&aws).await }.boxed()
+        }),
+        rounds(aws.clone(), "zonalshift", Duration::from_secs(30), |aws| {
+            async move { zonal_shift::round(&aws).await }.boxed()
+        }),
     );
+}
+
+/// Without a way to IAM there is nothing to collect (AWS-75).
+async fn of_profiles(aws: &Arc<Aws>) {
+    if !aws.options.isolated_vpc {
+        // What a predecessor protected is not known any more, so everything gets its time first.
+        tokio::time::sleep(MINUTE * 30).await;
+        rounds(aws.clone(), "instanceprofile.garbagecollection", MINUTE * 30, |aws| {
+            async move { profiles::collect(&aws).await }.boxed()
+        })
+        .await;
+    }
 }

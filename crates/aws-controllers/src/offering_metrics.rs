@@ -13,7 +13,7 @@ use crate::Aws;
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<(BTreeSet<String>, BTreeSet<[String; 3]>)>);
 
-pub(crate) async fn round(aws: &Aws, told: &Told) -> Result<(), ReconcileError> {
+pub(crate) async fn round(aws: &Aws) -> Result<(), ReconcileError> {
     let pools: Vec<PoolView> = aws.ctx.state().pools().iter().map(|pool| pool.as_ref().clone()).collect();
     let (types, offerings) = (aws.shared.type_rows(), aws.shared.offering_rows(&pools).await);
     let all = &aws.ctx.report.metrics.all;
@@ -31,7 +31,7 @@ pub(crate) async fn round(aws: &Aws, told: &Told) -> Result<(), ReconcileError> 
         offerings.into_iter().map(|row| [row.instance_type, row.capacity_type, row.zone]).collect(),
     );
     // Nothing under the lock panics.
-    let mut last = told.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = aws.series.0.lock().unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::replace(&mut *last, now);
     for gone in before.0.difference(&last.0) {
         all.instance_type_cpu_cores.remove([gone]);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use karpenter_api::names::aws;
 use karpenter_aws::cloud::{ApiError, InstanceInfo, ReservationInfo, ReservationQuery};
 use karpenter_aws::provider_id::instance_id;
@@ -110,10 +109,16 @@ pub(crate) async fn expire(aws: &Aws) -> Result<(), ReconcileError> {
         }
     }
     let now = aws.now();
-    let expiring = claims.iter().filter(|claim| is_in_expiring_block(claim, &known, now));
-    let deleted: Vec<Result<(), ReconcileError>> =
-        futures::stream::iter(expiring.map(|claim| delete(aws, claim))).buffer_unordered(AT_ONCE).collect().await;
-    deleted.into_iter().collect()
+    let expiring: Vec<&Arc<ClaimView>> =
+        claims.iter().filter(|claim| is_in_expiring_block(claim, &known, now)).collect();
+    let mut outcome = Ok(());
+    for some in expiring.chunks(AT_ONCE) {
+        let deletions: Vec<_> = some.iter().map(|claim| delete(aws, claim)).collect();
+        for deleted in futures::future::join_all(deletions).await {
+            outcome = outcome.and(deleted);
+        }
+    }
+    outcome
 }
 
 async fn delete(aws: &Aws, claim: &ClaimView) -> Result<(), ReconcileError> {

@@ -9,9 +9,11 @@ use karpenter_aws::class::NodeClass;
 use karpenter_aws::cloud::{ApiError, InstanceInfo, ReservationInfo, SubnetInfo};
 use karpenter_aws::launch::failures::Effect;
 use karpenter_aws::launch::templates::Template;
+use karpenter_aws::provider::{OfferingRow, TypeRow};
 use karpenter_aws::zonal_shift::ShiftInfo;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::InstanceType;
+use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_platform::{BoxError, CallError};
 
@@ -47,6 +49,16 @@ pub trait Shared: Debug + Send + Sync {
     async fn listed_instances(&self) -> Result<Vec<InstanceInfo>, CallError>;
     /// Adds the tags that the claim's instance lacks; false when there is no such instance any more (AWS-157).
     async fn tag_instance(&self, claim: &ClaimView) -> Result<bool, CallError>;
+
+    /// What dashboards show of types (AWS-236).
+    fn type_rows(&self) -> Vec<TypeRow> {
+        Vec::new()
+    }
+    /// The same of offerings, for all of these pools.
+    async fn offering_rows(&self, pools: &[PoolView]) -> Vec<OfferingRow> {
+        let _ = pools;
+        Vec::new()
+    }
 
     /// A node of the type and the class's images has so much memory (AWS-120).
     fn memory_seen(&self, class: &NodeClass, instance_type: &str, memory: Quantity);

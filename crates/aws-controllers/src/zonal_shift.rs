@@ -45,13 +45,13 @@ pub async fn zonal_shift_arn(lookups: &dyn Lookups, cluster: &str) -> Result<Str
 #[derive(Debug, Default)]
 pub(crate) struct Announced(Mutex<BTreeSet<String>>);
 
-pub(crate) async fn round(aws: &Aws, announced: &Announced) -> Result<(), ReconcileError> {
+pub(crate) async fn round(aws: &Aws) -> Result<(), ReconcileError> {
     let Some(arn) = &aws.options.zonal_shift else { return Ok(()) };
     let failed = |source| ZonalShiftError::Resource { arn: arn.clone(), source };
     let shifts = aws.services.lookups.zonal_shifts(arn).await.map_err(failed)?;
     let now = aws.shared.zonal_shifts_described(&shifts);
     // Nothing under the lock panics.
-    let before = std::mem::replace(&mut *announced.0.lock().unwrap_or_else(PoisonError::into_inner), now.clone());
+    let before = std::mem::replace(&mut *aws.shifts.0.lock().unwrap_or_else(PoisonError::into_inner), now.clone());
     for zone in now.difference(&before) {
         tracing::warn!(zone_id = zone, "traffic is shifted away from a zone");
         let message = format!("Zonal shift away from {zone} is active, nothing is launched there");

@@ -18,7 +18,7 @@ use karpenter_aws::validation::{
 use karpenter_controllers::queue::ReconcileError;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels;
-use karpenter_model::requirements::{Requirements, Undefined};
+use karpenter_model::requirements::Requirements;
 
 use super::{Again, MINUTE, Part, conditions};
 use crate::Aws;
@@ -131,7 +131,7 @@ async fn template(aws: &Aws, class: &NodeClass, cluster: &Cluster) -> Result<Tem
     let rules = aws.ctx.provider.label_rules();
     let (pools, all) = (pools(aws, class), aws.shared.instance_types(class).await?);
     let suits = |known: &&InstanceType| {
-        let wanted = |pool: &Requirements| known.requirements.is_compatible(pool, Undefined::WellKnownAllowed(rules));
+        let wanted = |pool: &Requirements| known.requirements.intersects(pool);
         known.offerings.iter().any(|offering| offering.available) && pools.iter().any(wanted)
     };
     let usable: Vec<InstanceType> = all.iter().filter(suits).cloned().collect();

@@ -17,6 +17,7 @@ use karpenter_aws::instance_types::offerings::Market;
 use karpenter_aws::launch::failures::Effect;
 use karpenter_aws::launch::templates::Template;
 use karpenter_aws::pricing::PriceBook;
+use karpenter_aws::provider::{OfferingRow, TypeRow};
 use karpenter_aws::unavailable::Unavailable;
 use karpenter_aws::zonal_shift::{ShiftInfo, ShiftedZones};
 use karpenter_aws_controllers::Shared;
@@ -53,6 +54,9 @@ pub(crate) struct Told {
     pub(crate) shifted: ShiftedZones,
     pub(crate) observed: Vec<String>,
     pub(crate) leads: usize,
+    /// What it answers.
+    pub(crate) types: Vec<TypeRow>,
+    pub(crate) offerings: Vec<OfferingRow>,
 }
 
 fn known(name: &str, arch: &str) -> InstanceTypeInfo {
@@ -106,7 +110,7 @@ impl Shared for Provider {
         let (zones, prices, unavailable, shifted) =
             (self.catalogue.zones(), PriceBook::built_in("us-east-1"), Unavailable::default(), BTreeSet::new());
         let market = Market {
-            zones: &zones,
+            zones,
             prices: &prices,
             overlay_prices: None,
             unavailable: &unavailable,
@@ -181,6 +185,14 @@ impl Shared for Provider {
             self.account.create_tags(&id, &lacking).await.map_err(failed)?;
         }
         Ok(true)
+    }
+
+    fn type_rows(&self) -> Vec<TypeRow> {
+        self.told.lock().unwrap().types.clone()
+    }
+
+    async fn offering_rows(&self, _: &[PoolView]) -> Vec<OfferingRow> {
+        self.told.lock().unwrap().offerings.clone()
     }
 
     fn memory_seen(&self, class: &NodeClass, instance_type: &str, memory: Quantity) {

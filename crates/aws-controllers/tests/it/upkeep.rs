@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{EC2NodeClass, NodeClaim};
 use karpenter_aws::cloud::{ApiError, InstanceInfo, ReservationInfo};
+use karpenter_aws::provider::{OfferingRow, TypeRow};
 use karpenter_aws::zonal_shift::ShiftInfo;
 use karpenter_aws_controllers::zonal_shift_arn;
 use karpenter_platform::Clock as _;
@@ -188,6 +189,40 @@ async fn a_cluster_without_zonal_shifts() {
     desk.account.break_call("GetManagedResource", ApiError::new("ResourceNotFoundException", "no"));
     let error = zonal_shift_arn(desk.account.as_ref(), "cluster").await.unwrap_err().to_string();
     assert!(error.contains("is the cluster registered"), "{error}");
+}
+
+/// AWS-236: what is sold has series, and what is not any more has none.
+#[tokio::test(start_paused = true)]
+async fn series_of_types_and_offerings() {
+    let desk = Desk::start().await;
+    let row = |zone: &str, available: bool| OfferingRow {
+        instance_type: "m5.large".to_owned(),
+        capacity_type: "spot".to_owned(),
+        zone: zone.to_owned(),
+        available,
+        price_per_hour: 0.04,
+    };
+    let of_type = TypeRow { instance_type: "m5.large".to_owned(), cores: 2, memory_bytes: 8 << 30 };
+    {
+        let mut told = desk.provider.told.lock().unwrap();
+        told.types = vec![of_type];
+        told.offerings = vec![row("a", true), row("b", false)];
+    }
+    desk.wait(61).await;
+    let all = &desk.aws.ctx.report.metrics.all;
+    assert_eq!(all.instance_type_cpu_cores.value(["m5.large"]), Some(2.0));
+    assert_eq!(all.instance_type_memory.value(["m5.large"]), Some(8_589_934_592.0));
+    let available = |zone: &str| all.offering_available.value(["m5.large", "spot", zone]);
+    assert_eq!((available("a"), available("b")), (Some(1.0), Some(0.0)));
+    assert_eq!(all.offering_price.value(["m5.large", "spot", "a"]), Some(0.04));
+    {
+        let mut told = desk.provider.told.lock().unwrap();
+        told.types.clear();
+        told.offerings.remove(0);
+    }
+    desk.wait(61).await;
+    assert_eq!((available("a"), available("b")), (None, Some(0.0)));
+    assert_eq!(all.instance_type_cpu_cores.value(["m5.large"]), None);
 }
 
 /// AWS-161, AC-182: a new leader takes over what its predecessor left.

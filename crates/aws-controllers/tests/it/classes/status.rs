@@ -123,17 +123,20 @@ async fn images_and_parameters() {
     assert_eq!(says(desk.class("denied").await.conditions(), "AMIsReady").0, "True");
 }
 
-/// AWS-47, AC-44, AC-289: an alias that the version does not have any more keeps its images, and launches nothing.
+/// AWS-47, AC-44, AC-45, AC-289: an alias that the version does not have any more keeps its images, and launches nothing.
 #[tokio::test(start_paused = true)]
 async fn aliases_of_other_versions() {
-    let mut options = options();
-    options.kubernetes_version = "1.33".to_owned();
-    let desk = Desk::with(options).await;
+    let desk = Desk::start().await;
     desk.account.state().cluster.version = "1.33".to_owned();
+    desk.wait(301).await;
     let class = desk.add_class("default", json!({ "amiSelectorTerms": [{ "alias": "al2@latest" }] })).await;
     let ready = class.condition("AMIsReady").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "UnsupportedAlias"));
     assert!(ready.message.starts_with("getting AMI queries, AL2 aliases are no longer supported on EKS 1.33+"));
+    let class = desk.add_class("windows", json!({ "amiSelectorTerms": [{ "alias": "windows2025@latest" }] })).await;
+    let ready = class.condition("AMIsReady").unwrap();
+    let want = "getting AMI queries, Windows Server 2025 requires EKS version 1.35 or higher, current version: 1.33";
+    assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("UnsupportedAlias", want));
     let known = json!({ "amis": [{ "id": "ami-old", "requirements": [] }] });
     desk.set_status::<EC2NodeClass>("default", known).await;
     desk.wait(600).await;
