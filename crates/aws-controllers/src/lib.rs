@@ -21,6 +21,7 @@ mod version;
 mod wakes;
 mod zonal_shift;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub struct Aws {
     shifts: zonal_shift::Announced,
     series: offering_metrics::Told,
     kubernetes: Mutex<String>,
+    /// UIDs of claims that are being deleted this very moment.
+    going: Mutex<BTreeSet<String>>,
 }
 
 impl Aws {
@@ -109,6 +112,7 @@ impl Aws {
             shifts: zonal_shift::Announced::default(),
             series: offering_metrics::Told::default(),
             kubernetes,
+            going: Mutex::default(),
         })
     }
 

@@ -45,7 +45,7 @@ impl Aws {
 
     /// Said once, when it changes; conditions and their events say the rest.
     pub(crate) fn report_written(&self, before: &EC2NodeClass, after: &EC2NodeClass) {
-        let ready = |class: &EC2NodeClass| class.condition(READY).map(|ready| ready.status.clone());
+        let ready = |class: &EC2NodeClass| class.condition(READY).map(|ready| ready.status);
         let now = after.condition(READY);
         if ready(before) == ready(after) {
             return;

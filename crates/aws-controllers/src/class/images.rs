@@ -1,5 +1,7 @@
 //! Images (§2.2, §2.3).
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use karpenter_api::kinds::EC2NodeClass;
 use karpenter_api::names::aws::conditions::AMIS_READY;
@@ -10,7 +12,6 @@ use karpenter_aws::selection::images::{
 };
 use karpenter_controllers::queue::ReconcileError;
 use kube::ResourceExt as _;
-use std::collections::BTreeMap;
 
 use super::{Again, MINUTE, Part, conditions, listed, shape, status};
 use crate::Aws;

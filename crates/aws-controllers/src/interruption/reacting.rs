@@ -1,6 +1,7 @@
 //! What is done about a claim whose instance is in trouble (AWS-218 … AWS-220).
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use karpenter_api::kinds::NodeClaim;
@@ -36,6 +37,8 @@ pub(super) async fn react(aws: &Aws, kind: Kind, claim: &ClaimView) -> Result<()
     if reaction == Reaction::None {
         return Ok(());
     }
+    // Somebody else is at it this very moment, and answers for it.
+    let Some(_turn) = Turn::take(&aws.going, &claim.uid) else { return Ok(()) };
     // As it is now: another message of the same answer may have been about it.
     let Some(object) = aws.ctx.claims.get(&claim.name).filter(|object| object.uid().as_ref() == Some(&claim.uid))
     else {
@@ -61,6 +64,26 @@ pub(super) async fn react(aws: &Aws, kind: Kind, claim: &ClaimView) -> Result<()
         termination_mode(kind, claim),
     ]);
     Ok(())
+}
+
+/// One deletion of a claim at a time: two messages about it may have come together.
+struct Turn<'a> {
+    going: &'a Mutex<BTreeSet<String>>,
+    uid: String,
+}
+
+impl<'a> Turn<'a> {
+    fn take(going: &'a Mutex<BTreeSet<String>>, uid: &str) -> Option<Self> {
+        // Nothing under the lock panics.
+        let first = going.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned());
+        first.then(|| Self { going, uid: uid.to_owned() })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.going.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.uid);
+    }
 }
 
 /// The time is up: the drain is cut short. An earlier time stays.

@@ -208,10 +208,10 @@ async fn a_queue_that_is_not_there() {
         desk.account.take("ReceiveMessage");
         desk.wait(600).await;
         let asked = desk.account.take("ReceiveMessage").len();
-        assert!((10..=12).contains(&asked), "{error}: once a minute: {asked}");
+        assert!((9..=14).contains(&asked), "{error}: once a minute: {asked}");
     }
     let errors = desk.aws.ctx.report.metrics.all.reconcile_errors.value(["interruption"]).unwrap();
-    assert!(errors > 20.0, "{errors}");
+    assert!(errors > 15.0, "{errors}");
     desk.account.mend("ReceiveMessage");
     send(&desk, spot("i-a"));
     desk.wait(90).await;

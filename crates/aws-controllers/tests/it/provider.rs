@@ -196,7 +196,7 @@ impl Shared for Provider {
     }
 
     fn memory_seen(&self, class: &NodeClass, instance_type: &str, memory: Quantity) {
-        self.told.lock().unwrap().observed.push(format!("{} {instance_type} {memory}", class.name));
+        self.told.lock().unwrap().observed.push(format!("{} {instance_type} {}", class.name, memory.value()));
     }
 
     fn attachments_seen(&self, class: &NodeClass, instance_type: &str, limit: u32) {

@@ -123,7 +123,7 @@ async fn nodes_show_what_types_have() {
     assert!(observed().is_empty(), "no capacity yet");
     desk.set_status::<Node>("a", json!({ "capacity": { "memory": "7910Mi" } })).await;
     let told = observed();
-    assert!(told.iter().all(|one| one == "default m5.large 7910Mi") && !told.is_empty(), "{told:?}");
+    assert!(told.iter().all(|one| one == "default m5.large 8294236160") && !told.is_empty(), "{told:?}");
     desk.set_status::<NodeClaim>("a", json!({ "imageID": "ami-old" })).await;
     desk.set_status::<Node>("a", json!({ "capacity": { "memory": "7900Mi" } })).await;
     assert!(observed().is_empty(), "another image");
