@@ -124,8 +124,10 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::Apply(object)) => class_seen(ctx, class, &object),
             Ok(Event::Delete(object)) => {
                 ctx.node_classes.remove(&object.name_any());
-                ctx.report.class_gone(class, &object);
-                ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
+                ctx.listeners.tell(|listener| {
+                    ctx.report.class_gone(class, &object);
+                    listener.class_changed(&object.name_any());
+                });
             }
             Err(error) => {
                 ctx.report.watch_failed(&class.kind, &error);
@@ -149,10 +151,14 @@ fn wake_claims(ctx: &Context, class: &str) {
 
 fn class_seen(ctx: &Context, class: &NodeClassKind, object: &DynamicObject) {
     overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
-    if ctx.node_classes.put(object) {
-        ctx.report.class_seen(class, object);
-    }
-    ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
+    let news = ctx.node_classes.put(object);
+    ctx.listeners.tell(|listener| {
+        // Classes that nobody looks after have nothing to say of themselves.
+        if news {
+            ctx.report.class_seen(class, object);
+        }
+        listener.class_changed(&object.name_any());
+    });
 }
 
 fn class_resource(class: &NodeClassKind) -> ApiResource {

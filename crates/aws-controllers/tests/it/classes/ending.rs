@@ -13,7 +13,7 @@ async fn remove(desk: &Desk, claim: &str) {
     desk.change::<NodeClaim>(claim, json!({ "metadata": { "finalizers": null } })).await;
 }
 
-/// AWS-35, AWS-39, AWS-40, AWS-41, AWS-289, AC-74, AC-279: waits for its claims, then leaves nothing behind.
+/// AWS-35, AWS-39, AWS-40, AWS-41, AWS-74, AWS-289, AC-74, AC-279: waits for its claims, then leaves nothing behind.
 #[tokio::test(start_paused = true)]
 async fn a_class_waits_for_its_claims() {
     let desk = Desk::start().await;

@@ -94,7 +94,7 @@ async fn selectors_that_find_nothing() {
     assert_eq!(says(class.conditions(), "SecurityGroupsReady"), ("False", "SecurityGroupsNotFound"));
 }
 
-/// AWS-46, AWS-56, AC-42, AC-43, AC-51, AC-52: parameters that are missing, and images that are.
+/// AWS-46, AWS-50, AWS-56, AC-42, AC-43, AC-51, AC-52: parameters that are missing, and images that are.
 #[tokio::test(start_paused = true)]
 async fn images_and_parameters() {
     let desk = Desk::start().await;
