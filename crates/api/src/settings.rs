@@ -49,6 +49,7 @@ pub struct Settings {
     pub batch_idle_duration: GoDuration,
     pub preference_policy: PreferencePolicy,
     pub min_values_policy: MinValuesPolicy,
+    pub consolidation_search: ConsolidationSearch,
     pub ignore_dra_requests: bool,
     pub legacy_node_repair: bool,
     pub feature_gates: FeatureGates,
@@ -110,6 +111,14 @@ pub enum PreferencePolicy {
 pub enum MinValuesPolicy {
     Strict,
     BestEffort,
+}
+
+/// How nodes that can go together are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsolidationSearch {
+    ByValue,
+    /// Within the limits of the target.
+    Prefix,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -187,6 +196,10 @@ fn read(reader: &mut Reader<'_>) -> Settings {
         min_values_policy: reader.choice(
             &rows::MIN_VALUES_POLICY,
             &[("Strict", MinValuesPolicy::Strict), ("BestEffort", MinValuesPolicy::BestEffort)],
+        ),
+        consolidation_search: reader.choice(
+            &rows::CONSOLIDATION_SEARCH,
+            &[("ByValue", ConsolidationSearch::ByValue), ("Prefix", ConsolidationSearch::Prefix)],
         ),
         ignore_dra_requests: reader.boolean(&rows::IGNORE_DRA_REQUESTS),
         legacy_node_repair: reader.boolean(&rows::LEGACY_NODE_REPAIR),

@@ -24,9 +24,9 @@ use crate::report::Note;
 pub struct Gates {
     pub spot_to_spot: bool,
     pub terminate_first_drift: bool,
-    /// Nodes that go together are looked for by what they are worth, without the specified limits of 100 nodes and one
-    /// replacement.
-    pub by_value: bool,
+    /// Nodes that go together are looked for within the specified limits, 100 nodes and one replacement, instead of by what
+    /// they are worth.
+    pub specified_search: bool,
 }
 
 /// What all methods of a pass look at.

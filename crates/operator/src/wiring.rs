@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::names::LabelPolicy;
-use karpenter_api::settings::{self, CloudProvider, PreferencePolicy, Settings};
+use karpenter_api::settings::{self, CloudProvider, ConsolidationSearch, PreferencePolicy, Settings};
 use karpenter_aws_controllers::Aws;
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
@@ -223,7 +223,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings, chosen: &
             disruption: Gates {
                 spot_to_spot: settings.feature_gates.spot_to_spot_consolidation,
                 terminate_first_drift: settings.feature_gates.terminate_first_drift,
-                ..Gates::default()
+                specified_search: settings.consolidation_search == ConsolidationSearch::Prefix,
             },
             ..Features::default()
         },

@@ -248,6 +248,16 @@ pub const MIN_VALUES_POLICY: Row = Row {
     helm: Some("settings.minValuesPolicy"),
     help: "What happens when minValues cannot be met: Strict fails, BestEffort lowers it.",
 };
+pub const CONSOLIDATION_SEARCH: Row = Row {
+    flag: "consolidation-search",
+    env: "CONSOLIDATION_SEARCH",
+    kind: Kind::Text,
+    default: "ByValue",
+    scope: Scope::Core,
+    helm: Some("settings.consolidationSearch"),
+    help: "How nodes that can go together are found: ByValue weighs all of them, with several replacements and commands at \
+           once; Prefix keeps to Karpenter's limits of 100 nodes, one replacement and one command.",
+};
 pub const IGNORE_DRA_REQUESTS: Row = Row {
     flag: "ignore-dra-requests",
     env: "IGNORE_DRA_REQUESTS",
@@ -412,7 +422,7 @@ pub const AWS_FEATURE_GATES: Row = Row {
 };
 
 /// Every setting, in the order of the documentation.
-pub const ALL: [Row; 40] = [
+pub const ALL: [Row; 41] = [
     CLOUD_PROVIDER,
     KARPENTER_SERVICE,
     METRICS_PORT,
@@ -435,6 +445,7 @@ pub const ALL: [Row; 40] = [
     BATCH_IDLE_DURATION,
     PREFERENCE_POLICY,
     MIN_VALUES_POLICY,
+    CONSOLIDATION_SEARCH,
     IGNORE_DRA_REQUESTS,
     LEGACY_NODE_REPAIR,
     FEATURE_GATES,

@@ -53,6 +53,7 @@ fn defaults() {
         batch_idle_duration: seconds(1),
         preference_policy: PreferencePolicy::Respect,
         min_values_policy: MinValuesPolicy::Strict,
+        consolidation_search: ConsolidationSearch::ByValue,
         ignore_dra_requests: true,
         legacy_node_repair: false,
         feature_gates: FeatureGates {
@@ -196,13 +197,16 @@ fn choices() {
         assert_eq!(kwok(&[], &[("LOG_LEVEL", env)]).unwrap().log_level, want);
     }
     let settings =
-        kwok(&["--preference-policy=Ignore", "--min-values-policy=BestEffort"], &[("FEATURE_GATES", "")]).unwrap();
+        kwok(&["--preference-policy=Ignore", "--min-values-policy=BestEffort"], &[("CONSOLIDATION_SEARCH", "Prefix")])
+            .unwrap();
+    assert_eq!(settings.consolidation_search, ConsolidationSearch::Prefix);
     assert_eq!(settings.preference_policy, PreferencePolicy::Ignore);
     assert_eq!(settings.min_values_policy, MinValuesPolicy::BestEffort);
     for (name, value, want) in [
         ("LOG_LEVEL", "warn", "--log-level: \"warn\" is not one of info, debug, error"),
         ("PREFERENCE_POLICY", "", "--preference-policy: \"\" is not one of Respect, Ignore"),
         ("MIN_VALUES_POLICY", "", "--min-values-policy: \"\" is not one of Strict, BestEffort"),
+        ("CONSOLIDATION_SEARCH", "value", "--consolidation-search: \"value\" is not one of ByValue, Prefix"),
         ("MIN_VALUES_POLICY", "strict", "--min-values-policy: \"strict\" is not one of Strict, BestEffort"),
     ] {
         assert_eq!(message(kwok(&[], &[(name, value)])), want);
@@ -462,6 +466,7 @@ fn rows_are_consistent() {
                 | "log-level"
                 | "preference-policy"
                 | "min-values-policy"
+                | "consolidation-search"
                 | "feature-gates"
                 | "aws-feature-gates"
                 | "scheduler-config"
