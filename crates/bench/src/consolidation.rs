@@ -1,12 +1,14 @@
 //! What looking at every node for consolidation takes, against a plain version that plans the whole cluster anew for
 //! each of them.
 
+use std::collections::BTreeSet;
 use std::io::{Result, Write};
 use std::time::Instant;
 
 use karpenter_disruption::candidates::{Candidate, Class};
 use karpenter_disruption::methods::{Consolidation, Method, Seen, empty};
 use karpenter_disruption::verdicts::{self, Verdict};
+use karpenter_model::pod::PodId;
 
 use crate::scenarios::aged::{Aged, simulator};
 
@@ -48,11 +50,18 @@ pub enum Search {
 }
 
 /// A cluster consolidated until nothing is found any more.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Fixpoint {
     pub rounds: usize,
     pub commands: usize,
+    /// In the end.
+    pub nodes: usize,
     pub moved: usize,
+    /// Of those who had moved before.
+    pub twice: usize,
+    /// By commands that bring new nodes, and what these save.
+    pub replaced: usize,
+    pub replaced_saved: f64,
     pub before: f64,
     pub after: f64,
     /// The most that could have been saved.
@@ -81,9 +90,10 @@ const MOST_ROUNDS: usize = 5000;
 /// One round after the other, each on the cluster that the last one left.
 pub fn to_fixpoint(mut aged: Aged, search: Search) -> Fixpoint {
     let before = aged.cost();
-    let mut all =
-        Fixpoint { rounds: 0, commands: 0, moved: 0, before, after: before, most: 0.0, search_ms: 0.0, first: 0.0 };
+    let mut all_moved: BTreeSet<PodId> = BTreeSet::new();
+    let mut all = Fixpoint { before, after: before, ..Fixpoint::default() };
     let mut seen = Seen::default();
+    aged.gates.specified_search = search == Search::Specified;
     while all.rounds < MOST_ROUNDS {
         let commands = {
             let look = aged.look();
@@ -96,8 +106,9 @@ pub fn to_fixpoint(mut aged: Aged, search: Search) -> Fixpoint {
                     Search::Specified => multi.multi(&mut || false).commands,
                     Search::ByValue => {
                         let searched = multi.by_value(&mut || false);
-                        if all.rounds == 0 {
-                            all.most = searched.outlook.most;
+                        // Empty nodes may have gone first.
+                        if all.most == 0.0 {
+                            all.most = before - aged.cost() + searched.outlook.most;
                         }
                         searched.decided.commands
                     }
@@ -119,30 +130,40 @@ pub fn to_fixpoint(mut aged: Aged, search: Search) -> Fixpoint {
         all.rounds += 1;
         for command in commands {
             all.commands += 1;
-            all.moved += aged.apply(&command, all.commands);
+            let moved = aged.apply(&command, all.commands);
+            all.moved += moved.len();
+            if !command.replacements.is_empty() {
+                all.replaced += moved.len();
+                all.replaced_saved += command.savings;
+            }
+            all.twice += moved.into_iter().filter(|pod| !all_moved.insert(pod.clone())).count();
         }
     }
     all.after = aged.cost();
+    all.nodes = aged.snapshot.nodes.len();
     all
 }
 
 /// Both ways on the same cluster (G10, G11).
-pub fn compare(nodes: usize, stay: usize, out: &mut dyn Write) -> Result<()> {
-    let aged = Aged::new(nodes, stay, 92);
-    writeln!(out, "{nodes} nodes of which {stay} % of the pods are left:")?;
+pub fn compare(what: &str, aged: Aged, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{what}, {} nodes with {} pods:", aged.snapshot.nodes.len(), aged.pods())?;
     let specified = to_fixpoint(aged.clone(), Search::Specified);
     let ours = to_fixpoint(aged, Search::ByValue);
     for (name, one) in [("specified", &specified), ("by value", &ours)] {
         writeln!(
             out,
-            "  {name}: {} rounds, {} commands, ${:.2} to ${:.2} per hour (at most ${:.2} could be saved), {} pods moved, \
-             {:.1} per dollar; first round saves ${:.2}; longest search {:.0} ms",
+            "  {name}: {} rounds, {} commands, {} nodes left, ${:.2} to ${:.2} per hour (at most ${:.2} could be saved), {} pods \
+             moved ({} twice; {} for new nodes, which saves ${:.2}), {:.2} per dollar; first round saves ${:.2}; longest search {:.0} ms",
             one.rounds,
             one.commands,
+            one.nodes,
             one.before,
             one.after,
             ours.most,
             one.moved,
+            one.twice,
+            one.replaced,
+            one.replaced_saved,
             one.moved_per_dollar(),
             one.first,
             one.search_ms

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod kwok;
 pub mod mix;
 pub mod parts;
+pub mod scaled_in;
 pub mod synth;
 pub mod traces;
 

@@ -131,15 +131,13 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
 async fn begin(ctx: &Arc<Context>, mind: &mut Mind, world: &World, commands: Vec<Command>) -> bool {
     let mut begun = false;
     for command in commands {
-        match command.method {
-            Method::Emptiness | Method::Multi | Method::Single => {
-                mind.waiting.push((Instant::now() + SECOND_LOOK, command));
-                begun = true;
-            }
-            Method::Repair if command.decision == Decision::Reboot => {
-                begun |= rebooting::commit(ctx, world, &command).await;
-            }
-            Method::Repair | Method::StaticDrift | Method::Drift => begun |= starting::start(ctx, world, command).await,
+        if command.method.needs_second_look() {
+            mind.waiting.push((Instant::now() + SECOND_LOOK, command));
+            begun = true;
+        } else if command.decision == Decision::Reboot {
+            begun |= rebooting::commit(ctx, world, &command).await;
+        } else {
+            begun |= starting::start(ctx, world, command).await;
         }
     }
     begun

@@ -5,6 +5,11 @@ use jiff::{SignedDuration, Timestamp};
 const FIRST: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
+/// For so long a type that could not be had is no target of consolidation: a move to it would be taken back like the one before.
+/// Clouds that are out of something usually are for minutes; the target's provider forgets a refusal after three. Longer than
+/// that, so that an offer which is there again has been there for a while.
+pub const REFUSED_FOR: SignedDuration = SignedDuration::from_mins(10);
+
 /// Of one pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backoff {

@@ -96,6 +96,7 @@ impl Hold {
                 Hopeless::MinValues(_) => "MinValues",
                 Hopeless::NotCheaper => "NothingCheaper",
                 Hopeless::SpotFlexibility(_) => "SpotFlexibility",
+                Hopeless::FitsSoon => "FitsSoon",
             },
             Self::NotWorthIt(_) => "NotWorthIt",
         }

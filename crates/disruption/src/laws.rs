@@ -82,6 +82,7 @@ fn decisions(cluster: &Cluster) -> Vec<(Method, Decided)> {
     let single =
         cluster.with(|look, sim| Consolidation::new(look, sim, Method::Single).single(&mut seen, &mut || false));
     vec![
+        (Method::Multi, cluster.specified().multi()),
         (Method::Emptiness, empty(&cluster.look())),
         (Method::Drift, cluster.with(drifted)),
         (Method::Multi, multi),
@@ -159,6 +160,14 @@ proptest! {
         prop_assert_eq!(pods(&found.world.snapshot), before);
         let saved: f64 = found.steps.iter().map(|step| step.command.savings).sum();
         prop_assert!((found.cost_before - found.cost_after - saved).abs() < 1e-6, "what is said to be saved is saved");
+        for step in &found.steps {
+            for new in &step.started {
+                let same = step.command.going.iter().any(|going| {
+                    going.instance_type.as_ref() == Some(&new.instance_type) && going.price <= new.price
+                });
+                prop_assert!(!same, "{} comes for one of its own kind", new.name);
+            }
+        }
         for node in &found.world.snapshot.nodes {
             prop_assert!(node.available().iter().all(|(_, left)| left >= karpenter_model::quantity::Quantity::ZERO));
         }

@@ -23,6 +23,7 @@ pub mod deletion_cost;
 pub mod drift;
 pub mod fixpoint;
 pub mod holds;
+mod keeping;
 pub mod look;
 pub mod methods;
 pub mod option;

@@ -58,6 +58,14 @@ impl Method {
         }
     }
 
+    /// What is not urgent is looked at once more before it starts (DIS-141).
+    pub const fn needs_second_look(self) -> bool {
+        match self {
+            Self::Emptiness | Self::Multi | Self::Single => true,
+            Self::Repair | Self::StaticDrift | Self::Drift => false,
+        }
+    }
+
     /// The label `consolidation_type` of metrics.
     pub const fn consolidation_type(self) -> &'static str {
         match self {

@@ -41,6 +41,8 @@ pub enum Hopeless {
     MinValues(Vec<String>),
     NotCheaper,
     SpotFlexibility(usize),
+    /// A new node would be taken away again as soon as others have come to rest.
+    FitsSoon,
 }
 
 impl fmt::Display for Hopeless {
@@ -55,6 +57,9 @@ impl fmt::Display for Hopeless {
                 write!(f, "minValues requirement is not met for {} by cheaper instance types", keys.join(", "))
             }
             Self::NotCheaper => f.write_str("Can't replace with a cheaper node"),
+            Self::FitsSoon => f.write_str(
+                "Can't replace now: pods would fit on nodes where others have just come or gone, and a new node would go again",
+            ),
             Self::SpotFlexibility(found) => write!(
                 f,
                 "SpotToSpotConsolidation requires {SPOT_FLEXIBILITY} cheaper instance type options than the current \
@@ -80,6 +85,9 @@ pub fn compute(
         [] => Ok(Move { replacements: Vec::new(), savings: price, simulated }),
         [claim] => {
             let replacement = replacement(claim, candidates, price, look)?;
+            if fit_soon(candidates, look, simulator) {
+                return Err(Hopeless::FitsSoon);
+            }
             let savings = price - known_price(&replacement);
             Ok(Move { replacements: vec![replacement], savings, simulated })
         }
@@ -94,7 +102,21 @@ pub(crate) fn compute_several(
     simulator: &mut Simulator<'_>,
 ) -> Result<Move, Hopeless> {
     let question = Question { leave_unsettled_alone: true, ..Question::default() };
-    of_simulated(simulator.without(candidates, question), candidates, look)
+    let found = of_simulated(simulator.without(candidates, question), candidates, look)?;
+    if !found.replacements.is_empty() && fit_soon(candidates, look, simulator) {
+        return Err(Hopeless::FitsSoon);
+    }
+    Ok(found)
+}
+
+/// The state after a replacement: when the nodes that are left alone now have come to rest, pods of the new node fit on them, it
+/// goes too, and everybody on it moves a second time. Whoever waits saves that. The specification knows no such thing.
+pub(crate) fn fit_soon(candidates: &[&Candidate<'_>], look: &Look<'_>, simulator: &mut Simulator<'_>) -> bool {
+    if look.gates.specified_search || !simulator.has_unsettled() {
+        return false;
+    }
+    let then = simulator.without(candidates, Question::default());
+    then.homeless.is_empty() && then.claims().is_empty()
 }
 
 /// What a simulation of these nodes amounts to, with as many replacements as it takes.
@@ -136,9 +158,42 @@ pub(crate) fn replacements(
                 return Err(Hopeless::NotCheaper);
             }
             let share = |claim: &PlannedClaim| known_price(claim) * price / least;
-            many.iter().map(|claim| replacement(claim, candidates, share(claim), look)).collect()
+            let one = |claim: &PlannedClaim| {
+                without_the_same(&replacement(claim, candidates, share(claim), look)?, candidates, look)
+            };
+            many.iter().map(one).collect()
         }
     }
+}
+
+/// No node gives way to one of its own type that costs as much: it could just as well stay.
+fn without_the_same(
+    claim: &PlannedClaim,
+    candidates: &[&Candidate<'_>],
+    look: &Look<'_>,
+) -> Result<PlannedClaim, Hopeless> {
+    let mut choice = Choice::of(claim, look);
+    let same = |candidate: &Candidate<'_>, known: &InstanceType, price: f64| {
+        candidate.instance_type.is_some_and(|own| own.name == known.name) && !is_less(price, candidate.price.per_hour())
+    };
+    let Choice { requirements, types, .. } = &mut choice;
+    types.retain(|known| {
+        let price = known.worst_launch_price(requirements, look.rules).per_hour();
+        !candidates.iter().any(|candidate| same(candidate, known, price))
+    });
+    let unmet = unmet_min_values(&choice.requirements, &choice.types.iter().copied());
+    match (choice.types.is_empty(), unmet.is_empty()) {
+        (true, _) => Err(Hopeless::NotCheaper),
+        (_, false) => Err(Hopeless::MinValues(unmet)),
+        _ => Ok(choice.finish(claim)),
+    }
+}
+
+/// Less by more than what adding up prices in another order makes of equal ones; otherwise nodes would be exchanged for nothing,
+/// and back again.
+fn is_less(price: f64, than: f64) -> bool {
+    const NOISE: f64 = 1e-9;
+    price < than * (1.0 - NOISE)
 }
 
 pub(crate) fn known_price(claim: &PlannedClaim) -> f64 {
@@ -154,7 +209,7 @@ pub(crate) fn replacement(
 ) -> Result<PlannedClaim, Hopeless> {
     let all_spot =
         candidates.iter().all(|candidate| candidate.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT));
-    if !all_spot && claim.price.per_hour() >= price {
+    if !all_spot && !is_less(claim.price.per_hour(), price) {
         // The worst launch of a type costs no less than the best one of all, so there is no need to list them.
         return Err(Hopeless::NotCheaper);
     }
@@ -217,7 +272,7 @@ impl<'a> Choice<'a> {
     /// DIS-80: even if the dearest zone is what can be had, it must be cheaper.
     pub(crate) fn keep_cheaper_than(&mut self, price: f64) -> Result<(), Hopeless> {
         let Self { requirements, types, look } = self;
-        types.retain(|known| known.worst_launch_price(requirements, look.rules).per_hour() < price);
+        types.retain(|known| is_less(known.worst_launch_price(requirements, look.rules).per_hour(), price));
         let kept = types.iter().copied();
         let unmet = unmet_min_values(requirements, &kept);
         if types.is_empty() || unmet.is_empty() { Ok(()) } else { Err(Hopeless::MinValues(unmet)) }

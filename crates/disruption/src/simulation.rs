@@ -136,6 +136,12 @@ impl<'a> Simulator<'a> {
         Self { known: Known::Never, ..self }
     }
 
+    /// Some node is left alone because pods have just come or gone.
+    pub(crate) fn has_unsettled(&self) -> bool {
+        // Where some restart, each answer would take a pass of its own.
+        !self.unsettled.is_empty() && !self.some_reboot
+    }
+
     pub fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }

@@ -102,7 +102,7 @@ fn pod_requests(cpu: i64) -> Resources {
 }
 
 /// At second 10,000.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     pub(crate) snapshot: Snapshot,
     pub(crate) pools: BTreeMap<String, PoolFacts>,
@@ -284,6 +284,18 @@ impl Cluster {
 
     pub(crate) fn multi(&self) -> Decided {
         self.with(|look, simulator| Consolidation::new(look, simulator, Method::Multi).multi(&mut || false))
+    }
+
+    /// The same, looked at within the specified limits.
+    pub(crate) fn specified(&self) -> Self {
+        let mut cluster = self.clone();
+        cluster.gates.specified_search = true;
+        cluster
+    }
+
+    /// What both ways to look for nodes that go together come up with: by value, as specified.
+    pub(crate) fn both(&self) -> [Decided; 2] {
+        [self.multi(), self.specified().multi()]
     }
 
     pub(crate) fn single(&self) -> Decided {

@@ -68,6 +68,7 @@ fn quick(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'
         Err(why) => Verdict::Stays(why),
         Ok(None) => Verdict::Delete { savings: price },
         Ok(Some(claim)) => match option::replacement(&claim, &[candidate], price, look) {
+            Ok(_) if option::fit_soon(&[candidate], look, simulator) => Verdict::Stays(Hopeless::FitsSoon),
             Ok(replacement) => Verdict::Replace { savings: price - option::known_price(&replacement) },
             Err(why) => Verdict::Stays(why),
         },

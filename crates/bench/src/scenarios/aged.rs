@@ -16,11 +16,13 @@ use karpenter_model::labels::{self, LabelRules};
 use karpenter_model::node::NodeView;
 use karpenter_model::pdb::PdbView;
 use karpenter_model::pod::{PodId, PodPhase, PodView};
+use karpenter_model::pool::PoolView;
 use karpenter_model::resources::Resources;
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
-use karpenter_solver::{Options, Placement, PlannedClaim, Reserved};
+use karpenter_solver::{Options, Placement, Plan, PlannedClaim, Reserved, Solver};
 
-use super::parts::{GI, MI, Market, near, on_demand, spread, waiting};
+use super::parts::{GI, MI, Market, near, on_demand, open, spread, waiting};
+use super::scaled_in;
 use crate::dice::Dice;
 
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -35,6 +37,7 @@ pub struct Aged {
     pub pools: BTreeMap<String, PoolFacts>,
     pub budgets: Vec<Arc<PdbView>>,
     pub rules: LabelRules,
+    pub gates: Gates,
     queued: BTreeSet<String>,
     planned: BTreeMap<PodId, Arc<PodView>>,
     buffer_pods: BTreeMap<String, u32>,
@@ -54,20 +57,27 @@ impl Aged {
             let wanted = dice.pick(&TYPES);
             let known = market.types.iter().find(|known| known.name == wanted);
             let Some(known) = known else { continue };
-            let mut node = empty_node(number, known, ZONES[number % ZONES.len()]);
+            let mut node = empty_node(number, known, ZONES[number % ZONES.len()], labels::CAPACITY_TYPE_ON_DEMAND);
             supply.fill(&mut node, stay, &mut dice, &mut ids);
             usage.add(&node.capacity());
             all.push(node);
         }
-        let mut pool = on_demand(POOL);
+        let mut aged = Self::empty(market, on_demand(POOL));
+        aged.snapshot.pools[0].usage = usage;
+        aged.snapshot.nodes = all;
+        aged.budgets = supply.budgets();
+        aged
+    }
+
+    /// A pool that lets all of its nodes go, without any.
+    fn empty(market: Market, mut pool: PoolView) -> Self {
         pool.ready = true;
         pool.budgets =
             Budgets::Parsed(vec![Budget { nodes: "100%".parse().expect("a percentage"), reasons: None, window: None }]);
         let view = Arc::new(pool);
-        let offer = PoolOffer { pool: view.clone(), instance_types: market.types.clone(), usage };
+        let offer = PoolOffer { pool: view.clone(), instance_types: market.types.clone(), usage: Resources::new() };
         let snapshot = Snapshot {
             pools: vec![offer],
-            nodes: all,
             namespaces: BTreeMap::from([("default".to_owned(), BTreeMap::new())]),
             ..Snapshot::default()
         };
@@ -75,13 +85,46 @@ impl Aged {
         Self {
             snapshot,
             pools: BTreeMap::from([(POOL.to_owned(), facts)]),
-            budgets: supply.budgets(),
+            budgets: Vec::new(),
             rules: market.rules,
+            gates: Gates::default(),
             queued: BTreeSet::new(),
             planned: BTreeMap::new(),
             buffer_pods: BTreeMap::new(),
             pool_costs: BTreeMap::new(),
         }
+    }
+
+    /// The pods of the live benchmark, planned in so many batches by the reference, then scaled in to 40 %.
+    pub fn scaled_in(batches: usize, seed: u64) -> Self {
+        let mut aged = Self::empty(Market::kwok_linux_amd64_below_33(), open(POOL));
+        let (mut dice, mut ids) = (Dice::new(seed), Dice::new(seed + 1));
+        let mut deployments = scaled_in::deployments(&mut ids);
+        let options = Options { reserved: Reserved::Fallback, ..Options::default() };
+        for batch in 0..batches {
+            let part = |pods: &Vec<PodView>| pods.len() * batch / batches..pods.len() * (batch + 1) / batches;
+            let pods = deployments.iter().flat_map(|pods| &pods[part(pods)]);
+            aged.snapshot.pending = pods.map(|pod| (pod.id.clone(), Arc::new(pod.clone()))).collect();
+            let plan = Solver::new(&aged.rules).plan(&aged.snapshot, &options);
+            let pods = std::mem::take(&mut aged.snapshot.pending).into_values().map(|pod| {
+                let running = PodView { phase: PodPhase::Running, unschedulable: false, ..PodView::clone(&pod) };
+                Arc::new(running)
+            });
+            let new =
+                plan.claims.iter().enumerate().map(|(at, claim)| aged.launched(claim, batch * 1000 + at)).collect();
+            aged.bind(pods.collect(), &plan, new);
+        }
+        for pods in &mut deployments {
+            while pods.len() > scaled_in::LEFT {
+                let gone = pods.swap_remove(dice.below(pods.len()));
+                for node in &mut aged.snapshot.nodes {
+                    if let Some(at) = node.pods.iter().position(|pod| pod.id == gone.id) {
+                        node.requested.subtract(&node.pods.remove(at).requests);
+                    }
+                }
+            }
+        }
+        aged
     }
 
     pub fn pods(&self) -> usize {
@@ -97,7 +140,7 @@ impl Aged {
             pool_costs: &self.pool_costs,
             rules: &self.rules,
             options: Options { reserved: Reserved::Fallback, ..Options::default() },
-            gates: Gates::default(),
+            gates: self.gates,
         }
     }
 }
@@ -114,8 +157,8 @@ impl Aged {
         self.snapshot.nodes.iter().map(price).sum()
     }
 
-    /// Carries the command out, as the simulation says that it will go; how many pods moved. `turn` names new nodes.
-    pub fn apply(&mut self, command: &Command, turn: usize) -> usize {
+    /// Carries the command out, as the simulation says that it will go; who moved. `turn` names new nodes.
+    pub fn apply(&mut self, command: &Command, turn: usize) -> BTreeSet<PodId> {
         let going: BTreeSet<&str> = command.going.iter().map(|going| going.node.as_str()).collect();
         let simulated = {
             let look = self.look();
@@ -134,12 +177,18 @@ impl Aged {
             let wanted = command.replacements.get(at).unwrap_or(claim);
             new.push(self.launched(wanted, turn * 1000 + at));
         }
+        self.bind(pods, &simulated.plan, new);
+        simulated.moved
+    }
+
+    /// Pods are where the plan says.
+    fn bind(&mut self, pods: Vec<Arc<PodView>>, plan: &Plan, mut new: Vec<ExistingNode>) {
         let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
         for (at, node) in self.snapshot.nodes.iter().enumerate() {
             by_name.insert(node.name().to_owned(), at);
         }
         for pod in pods {
-            let node = match simulated.plan.placed.get(&pod.id) {
+            let node = match plan.placed.get(&pod.id) {
                 Some(Placement::Existing(name)) => by_name.get(name).map(|at| &mut self.snapshot.nodes[*at]),
                 Some(Placement::New(at)) => new.get_mut(*at),
                 None => None,
@@ -153,7 +202,6 @@ impl Aged {
         }
         self.snapshot.nodes.extend(new);
         self.snapshot.nodes.sort_by(|a, b| a.name().cmp(b.name()));
-        simulated.moved.len()
     }
 
     /// The cheapest node that the claim allows.
@@ -163,8 +211,10 @@ impl Aged {
         let known = types.and_then(|types| types.iter().find(|known| Some(&known.name) == first));
         let known = known.expect("claims name types of their pool");
         let offerings = known.launchable_offerings(&claim.requirements, &self.rules);
-        let zone = offerings.first().and_then(|offering| offering.zone()).unwrap_or(ZONES[0]).to_owned();
-        empty_node(100_000 + number, known, &zone)
+        let first = offerings.first();
+        let zone = first.and_then(|offering| offering.zone()).unwrap_or(ZONES[0]);
+        let kind = first.and_then(|offering| offering.capacity_type()).unwrap_or(labels::CAPACITY_TYPE_ON_DEMAND);
+        empty_node(100_000 + number, known, zone, kind)
     }
 }
 
@@ -258,7 +308,7 @@ impl Supply {
     }
 }
 
-fn empty_node(number: usize, known: &InstanceType, zone: &str) -> ExistingNode {
+fn empty_node(number: usize, known: &InstanceType, zone: &str, kind: &str) -> ExistingNode {
     let name = format!("node-{number:05}");
     let labels: BTreeMap<String, String> = [
         (labels::REGISTERED, "true"),
@@ -266,7 +316,7 @@ fn empty_node(number: usize, known: &InstanceType, zone: &str) -> ExistingNode {
         (labels::HOSTNAME, name.as_str()),
         (labels::INSTANCE_TYPE, &known.name),
         (labels::ZONE, zone),
-        (labels::CAPACITY_TYPE, labels::CAPACITY_TYPE_ON_DEMAND),
+        (labels::CAPACITY_TYPE, kind),
         (labels::NODEPOOL, POOL),
         (labels::ARCH, "amd64"),
         (labels::OS, "linux"),

@@ -67,6 +67,16 @@ impl Market {
         Self { types: Arc::new(types.iter().filter(small).cloned().collect()), rules }
     }
 
+    /// What the live benchmark's pool chooses from.
+    pub fn kwok_linux_amd64_below_33() -> Self {
+        let catalogue = Catalogue::built_in().expect("the built-in list is tested");
+        let is =
+            |t: &InstanceType, key: &str, value: &str| t.requirements.get(key).is_none_or(|asked| asked.has(value));
+        Self::of(catalogue, |t| {
+            t.capacity.amount(CPU) < Quantity::units(33) && is(t, labels::OS, "linux") && is(t, labels::ARCH, "amd64")
+        })
+    }
+
     /// The kwok provider's types below 32 CPUs, as the end-to-end suites of the target take them.
     pub fn kwok_below_32() -> Self {
         let catalogue = Catalogue::built_in().expect("the built-in list is tested");

@@ -7,12 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
-use karpenter_disruption::backoff::Backoff;
-
-/// Clouds that are out of something usually are for minutes; the target's provider forgets a refusal after three. Longer than
-/// that, so that an offer which is there again has been there for a while.
-const REMEMBERED: SignedDuration = SignedDuration::from_mins(10);
+use jiff::Timestamp;
+use karpenter_disruption::backoff::{Backoff, REFUSED_FOR};
 
 #[derive(Debug, Default)]
 pub(crate) struct Setbacks {
@@ -43,7 +39,7 @@ impl Setbacks {
 
     /// Those that failed lately; older ones are forgotten.
     pub(crate) fn types(&mut self, now: Timestamp) -> BTreeSet<String> {
-        self.types.retain(|_, at| now.duration_since(*at) < REMEMBERED);
+        self.types.retain(|_, at| now.duration_since(*at) < REFUSED_FOR);
         self.types.keys().cloned().collect()
     }
 }

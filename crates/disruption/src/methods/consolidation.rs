@@ -100,9 +100,9 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         Decided { settled, commands, eligible: self.candidates.len(), notes: self.notes, timed_out: self.timed_out }
     }
 
-    /// Nodes that can go together: as specified, or by value where that is on.
+    /// Nodes that can go together: by value, or as specified where that is wanted.
     pub fn multi(self, should_stop: &mut dyn FnMut() -> bool) -> Decided {
-        if self.look.gates.by_value { self.by_value(should_stop).decided } else { self.specified(should_stop) }
+        if self.look.gates.specified_search { self.specified(should_stop) } else { self.by_value(should_stop).decided }
     }
 
     /// The longest run of nodes, best ratio first, that can go together (DIS-117 … DIS-124).

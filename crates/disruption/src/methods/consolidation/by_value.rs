@@ -1,10 +1,10 @@
 //! Sets of nodes by what they are worth: as many as the budgets allow, with several replacements where that is cheaper, in
 //! commands that stand by themselves.
 //!
-//! Nodes that cost most beyond what their pods are worth, for each pod that has to move, come first. The longest run of them is
-//! looked for whose pods the others can take; what does not fit is left out. What is left is tried in small groups with new
-//! nodes, then one by one. Every command is found in the cluster that those before it leave behind, and a node that receives
-//! pods stays, so no pod moves twice.
+//! Nodes that save most for the room that they give up, with what moving their pods counts, come first ([`Keeping`]). The longest
+//! run of them is looked for whose pods the others can take, or a short one that is better replaced as a whole. Then nodes whose
+//! pods still find room go one by one, and what is left is tried in small groups with new nodes, then one by one. Every
+//! command is found in the cluster that those before it leave behind, and a node that receives pods stays, so no pod moves twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,17 @@ use karpenter_solver::{Asking, NodeId, Placement};
 use super::{Command, Consolidation, Decided, WINDOW};
 use crate::balanced;
 use crate::candidates::Candidate;
+use crate::keeping::Keeping;
 use crate::look::sources;
 use crate::option::{self, Move};
 use crate::worth::{self, Worth};
 
 /// Nodes that give way to several others together: more find better mixes, and fail together.
 const GROUP: usize = 8;
-/// Runs of nodes of so many lengths are tried.
-const PARTS: usize = 24;
-/// Of runs that save this part of what the best one does, the one that moves the fewest pods for it is taken: what it leaves is
-/// looked at again.
-const NEARLY: f64 = 0.7;
-/// Rounds of deleting: each finds room that the one before left.
-const ROUNDS: usize = 4;
+/// Of so many nodes of a run one may have pods that fit nowhere; it stays, and the others go.
+const STUCK: usize = 20;
+/// Nodes that are weighed as a whole with what would replace them.
+const TOGETHER: usize = 16;
 /// Attempts to leave out what does not fit.
 const ATTEMPTS: usize = 6;
 
@@ -65,7 +63,8 @@ impl<'a> Consolidation<'_, 'a, '_> {
         }
         let candidates = self.candidates.clone();
         let mut order: Vec<&Candidate<'a>> = candidates.iter().collect();
-        let rank = |one: &Candidate<'a>| worth.waste(one) / one.reschedule_cost;
+        let keeping = Keeping::of(&candidates, self.look);
+        let rank = |one: &Candidate<'a>| keeping.gain(one);
         order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.name().cmp(b.name())));
         let mut left: Vec<&Candidate<'a>> = Vec::new();
         let mut skipped = false;
@@ -78,13 +77,10 @@ impl<'a> Consolidation<'_, 'a, '_> {
             }
         }
         let mut commands = Vec::new();
-        for _ in 0..ROUNDS {
-            let gone = self.delete_longest(&left, &mut commands, should_stop);
-            left.retain(|one| !gone.contains(one.name()));
-            if gone.is_empty() || self.timed_out {
-                break;
-            }
-        }
+        let gone = self.front(&left, keeping, &mut commands, should_stop);
+        left.retain(|one| !gone.contains(one.name()));
+        let gone = self.one_by_one(&left, &mut commands, should_stop);
+        left.retain(|one| !gone.contains(one.name()));
         self.replace_groups(&left, &mut commands, should_stop);
         self.simulator.forget();
         let found = commands.iter().map(|command: &Command| command.savings).sum();
@@ -97,18 +93,16 @@ impl<'a> Consolidation<'_, 'a, '_> {
         nodes.iter().filter_map(|one| known.node(one.name())).collect()
     }
 
-    /// Of the nodes those whose pods the others take, and what they cost.
-    fn clean<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> (Vec<&'n Candidate<'a>>, f64) {
+    /// Of the nodes those whose pods the others take.
+    fn clean<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> Vec<&'n Candidate<'a>> {
         let ids = self.ids(nodes);
-        let Some(known) = self.simulator.compiled() else { return (Vec::new(), 0.0) };
+        let Some(known) = self.simulator.compiled() else { return Vec::new() };
         let stuck = known.without(&ids, Asking { leave_unsettled_alone: true }, |answer| {
             let stuck: BTreeSet<String> = answer.overflow().filter_map(|pod| pod.node_name.clone()).collect();
             if answer.moves_to_starting_nodes() { None } else { Some(stuck) }
         });
-        let Some(stuck) = stuck.flatten() else { return (Vec::new(), 0.0) };
-        let clean: Vec<&Candidate<'a>> = nodes.iter().copied().filter(|one| !stuck.contains(one.name())).collect();
-        let price = clean.iter().map(|one| one.price.per_hour()).sum();
-        (clean, price)
+        let Some(stuck) = stuck.flatten() else { return Vec::new() };
+        nodes.iter().copied().filter(|one| !stuck.contains(one.name())).collect()
     }
 
     /// Nodes of the list that are allowed to go by now, in order.
@@ -123,35 +117,89 @@ impl<'a> Consolidation<'_, 'a, '_> {
         nodes.filter(|one| allowances.get_mut(one.pool_name()).is_some_and(crate::budgets::Allowance::take)).collect()
     }
 
-    /// The run of nodes, from the front, of which most in price can go without anything in their place. Who went.
-    fn delete_longest(
+    /// The longest run of nodes, from the front, whose pods the others take, or a shorter one that is better replaced. Who went.
+    fn front(
         &mut self,
         nodes: &[&Candidate<'a>],
+        keeping: Keeping,
         commands: &mut Vec<Command>,
         should_stop: &mut dyn FnMut() -> bool,
     ) -> BTreeSet<String> {
         let nodes = self.allowed(nodes);
-        let mut found: Vec<(Vec<&Candidate<'a>>, f64)> = Vec::new();
-        for part in (1..=PARTS).rev() {
+        let (mut low, mut high) = (1, nodes.len());
+        let mut chosen: Vec<&Candidate<'a>> = Vec::new();
+        while low <= high {
             self.timed_out |= should_stop();
-            let count = nodes.len() * part / PARTS;
-            if count == 0 || self.timed_out {
+            if self.timed_out {
                 break;
             }
-            found.push(self.clean(&nodes[..count]));
+            let count = usize::midpoint(low, high);
+            let clean = self.clean(&nodes[..count]);
+            // Here and there one does not fit anywhere, whatever else goes.
+            if clean.len() * STUCK >= count * (STUCK - 1) {
+                chosen = clean;
+                low = count + 1;
+            } else {
+                high = count - 1;
+            }
         }
-        let mut chosen = best_of(found);
+        if self.timed_out {
+            return BTreeSet::new();
+        }
+        let savings: f64 = chosen.iter().map(|one| one.price.per_hour()).sum();
+        if let Some(count) = self.best_with_new(&nodes, keeping, keeping.value(savings, &chosen))
+            && let Some(command) = self.command(&nodes[..count], |_| true)
+        {
+            commands.push(command);
+            return nodes[..count].iter().map(|one| one.name().to_owned()).collect();
+        }
         for _ in 0..ATTEMPTS {
             let approved: Vec<&Candidate<'a>> =
                 chosen.chunks(WINDOW).filter(|part| self.approves_delete(part)).flatten().copied().collect();
             // Without those that do not fit there are more to receive, but also other ways to fill them.
-            let (clean, _) = self.clean(&approved);
+            let clean = self.clean(&approved);
             if clean.len() == chosen.len() {
                 return self.delete_all(&chosen, commands);
             }
             chosen = clean;
         }
         BTreeSet::new()
+    }
+
+    /// Nodes whose pods still find room, in order. Who went.
+    fn one_by_one(
+        &mut self,
+        nodes: &[&Candidate<'a>],
+        commands: &mut Vec<Command>,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) -> BTreeSet<String> {
+        let mut gone = BTreeSet::new();
+        for one in nodes {
+            self.timed_out |= should_stop();
+            if self.timed_out {
+                break;
+            }
+            if !self.allowed(&[one]).is_empty() && self.clean(&[one]).len() == 1 && self.approves_delete(&[one]) {
+                gone.extend(self.delete_all(&[one], commands));
+            }
+        }
+        merge_deletes(commands);
+        gone
+    }
+
+    /// How many nodes from the front are best replaced by new ones, where that is worth more than what else there is.
+    fn best_with_new(&mut self, nodes: &[&Candidate<'a>], keeping: Keeping, beat: f64) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        for count in 2..=nodes.len().min(TOGETHER) {
+            let front = &nodes[..count];
+            if let Ok(found) = option::compute_several(front, self.look, self.simulator) {
+                let value = keeping.value(found.savings, front);
+                if value > best.map_or(beat, |(value, _)| value) {
+                    best = Some((value, count));
+                }
+            }
+        }
+        best.map(|(_, count)| count)
     }
 
     /// What pools with a say in it would say of deleting the nodes.
@@ -231,8 +279,12 @@ impl<'a> Consolidation<'_, 'a, '_> {
             return None;
         }
         let (look, totals, method) = (self.look, &self.totals, self.method);
+        let soon = option::fit_soon(nodes, look, self.simulator);
         let found = self.simulator.settle(nodes, |simulated| {
             let found = option::of_simulated(simulated, nodes, look).ok().filter(wanted)?;
+            if soon && !found.replacements.is_empty() {
+                return None;
+            }
             // A pool that is not worth less afterwards would be the same again in the next pass.
             let sources = sources(nodes);
             let votes = balanced::votes(totals, &sources, found.savings);
@@ -251,14 +303,22 @@ impl<'a> Consolidation<'_, 'a, '_> {
     }
 }
 
-/// The set that saves most for what it disturbs, of those that save nearly the most.
-fn best_of<'n, 'a>(found: Vec<(Vec<&'n Candidate<'a>>, f64)>) -> Vec<&'n Candidate<'a>> {
-    let most = found.iter().map(|(_, price)| *price).fold(0.0, f64::max);
-    let worth = |(nodes, price): &(Vec<&Candidate<'a>>, f64)| {
-        price / nodes.iter().map(|node| node.reschedule_cost).sum::<f64>().max(f64::MIN_POSITIVE)
-    };
-    let near = found.into_iter().filter(|(nodes, price)| !nodes.is_empty() && *price >= NEARLY * most);
-    near.max_by(|a, b| worth(a).total_cmp(&worth(b))).map(|(nodes, _)| nodes).unwrap_or_default()
+/// Deletes that were found one after the other become as few commands as may be.
+fn merge_deletes(commands: &mut Vec<Command>) {
+    let mut merged: Vec<Command> = Vec::new();
+    for command in commands.drain(..) {
+        let same =
+            |last: &&mut Command| last.replacements.is_empty() && last.going.len() + command.going.len() <= WINDOW;
+        match merged.last_mut().filter(same).filter(|_| command.replacements.is_empty()) {
+            Some(last) => {
+                last.going.extend(command.going);
+                last.receiving.extend(command.receiving);
+                last.savings += command.savings;
+            }
+            None => merged.push(command),
+        }
+    }
+    *commands = merged;
 }
 
 fn is_existing(place: &Placement) -> bool {

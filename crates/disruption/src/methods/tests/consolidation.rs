@@ -1,14 +1,17 @@
 use karpenter_model::budget::{Budget, Budgets};
 use karpenter_model::duration::{GoDuration, NillableDuration};
 use karpenter_model::labels;
+use karpenter_model::node::NodeView;
 use karpenter_model::pod::PodView;
 use karpenter_model::pool::{ConsolidationPolicy, PoolView};
 use karpenter_model::protection::Protection;
 use karpenter_model::requirements::Requirement;
+use karpenter_model::scheduling::{NodePolicy, SpreadConstraint, WhenUnsatisfiable};
+use karpenter_model::selector::Selector;
 use karpenter_model::taints::{Effect, Taint};
 
 use crate::look::Gates;
-use crate::methods::{Consolidation, Decided, Method, Seen};
+use crate::methods::{Consolidation, Decided, Method, Seen, drifted, empty};
 use crate::report::Note;
 use crate::testing::{Cluster, instance_type, running, texts, time, waiting};
 
@@ -74,7 +77,7 @@ fn what_is_not_looked_at() {
         ("DC-86, capacity type", without(labels::CAPACITY_TYPE), labels::CAPACITY_TYPE),
         ("DC-86, zone", without(labels::ZONE), labels::ZONE),
     ] {
-        for decided in [cluster.single(), cluster.multi()] {
+        for decided in [cluster.single()].into_iter().chain(cluster.both()) {
             assert!(decided.commands.is_empty(), "{case}");
             assert!(
                 matches!(unconsolidatable(&decided)[..], [why] if why.contains(want)),
@@ -195,9 +198,12 @@ fn several_spot_nodes() {
             .zip(["a", "b", "c"])
             .fold(cluster, |cluster, (kind, name)| cluster.node(name, "p", kind, [running(name, 2)]))
     };
-    assert_eq!(texts(&three(["s spot"; 3]).multi()), ["replace: [a, b, c] -> [1 replacement] m"], "DC-107");
-    let mixed = three(["s", "s", "s spot"]).multi();
-    assert_eq!(mixed.commands[0].going.len(), 3, "DC-108");
+    for decided in three(["s spot"; 3]).both() {
+        assert_eq!(texts(&decided), ["replace: [a, b, c] -> [1 replacement] m"], "DC-107");
+    }
+    for mixed in three(["s", "s", "s spot"]).both() {
+        assert_eq!(mixed.commands[0].going.len(), 3, "DC-108");
+    }
 }
 
 /// DIS-85, DC-111: nobody is sent to a node that has not come up yet.
@@ -263,7 +269,9 @@ fn several_nodes_become_one() {
         "huge",
         [running("z", 3)],
     );
-    assert_eq!(texts(&cluster.multi()), ["replace: [a, b, c] -> [1 replacement] large"]);
+    for decided in cluster.both() {
+        assert_eq!(texts(&decided), ["replace: [a, b, c] -> [1 replacement] large"]);
+    }
 }
 
 /// DIS-122, DC-119, DC-120: no type that one of the nodes has, and none as dear as it.
@@ -282,10 +290,14 @@ fn no_replacement_by_their_own_type() {
             let taint = taint.clone();
             cluster = cluster.node(name, "p", kind, [running(name, 2)]).change(name, |node| node.taints.push(taint));
         }
-        cluster.multi()
+        cluster.both()
     };
-    assert!(filled(&["s", "x", "xx"]).commands.iter().all(|command| command.going.len() < 3), "DC-120");
-    assert_eq!(texts(&filled(&["n", "s", "x", "xx"])), ["replace: [a, b, c] -> [1 replacement] n"], "DC-120");
+    for decided in filled(&["s", "x", "xx"]) {
+        assert!(decided.commands.iter().all(|command| command.going.len() < 3), "DC-120");
+    }
+    for decided in filled(&["n", "s", "x", "xx"]) {
+        assert_eq!(texts(&decided), ["replace: [a, b, c] -> [1 replacement] n"], "DC-120");
+    }
 }
 
 /// DIS-117, DC-55: no more nodes than the budget lets go.
@@ -296,20 +308,23 @@ fn budgets_hold() {
         let name = format!("n{at}");
         cluster.node(&name, "p", "large", [running(&name, 1)])
     });
-    let decided = cluster.multi();
-    assert_eq!(decided.commands[0].going.len(), 3);
+    for decided in cluster.both() {
+        assert_eq!(decided.commands.iter().map(|command| command.going.len()).sum::<usize>(), 3);
+    }
     let closed = sizes().pool("p", |pool| pool.budgets = budget("0"));
     let closed = closed.node("a", "p", "huge", [running("x", 1)]).node("b", "p", "huge", [running("y", 1)]);
-    assert!(!closed.multi().settled && !closed.single().settled, "DC-59");
+    assert!(closed.both().iter().all(|decided| !decided.settled) && !closed.single().settled, "DC-59");
 }
 
 /// DIS-123, X5, DC-122: a search that was stopped is not the end of it.
 #[test]
 fn stopped_searches() {
     let cluster = one_pool().node("a", "p", "huge", [running("x", 1)]).node("b", "p", "huge", [running("y", 1)]);
-    let decided =
-        cluster.with(|look, simulator| Consolidation::new(look, simulator, Method::Multi).multi(&mut || true));
-    assert!(decided.commands.is_empty() && decided.timed_out && !decided.settled);
+    for cluster in [cluster.specified(), cluster.clone()] {
+        let decided =
+            cluster.with(|look, simulator| Consolidation::new(look, simulator, Method::Multi).multi(&mut || true));
+        assert!(decided.commands.is_empty() && decided.timed_out && !decided.settled);
+    }
     let mut seen = Seen::default();
     let decided = cluster
         .with(|look, simulator| Consolidation::new(look, simulator, Method::Single).single(&mut seen, &mut || true));
@@ -321,7 +336,7 @@ fn stopped_searches() {
 #[test]
 fn nothing_found_is_settled() {
     let cluster = one_pool().node("a", "p", "nano", [running("x", 1)]);
-    assert!(cluster.single().settled && cluster.multi().settled);
+    assert!(cluster.single().settled && cluster.both().iter().all(|decided| decided.settled));
 }
 
 /// DIS-126, DC-125, DC-195: one of each pool in turn, those not reached last time first.
@@ -366,4 +381,118 @@ fn balanced_pools_judge() {
     let rejected = pool(800.0).single();
     assert!(rejected.commands.is_empty() && rejected.settled, "DIS-138, DIS-103");
     assert!(!rejected.notes.iter().any(|note| matches!(note, Note::Approved { .. })), "DC-140");
+}
+
+/// X4: the two nodes that save most for their pods cannot merge, and others can. The specified search finds nothing.
+#[test]
+fn x4_others_than_the_first_two() {
+    let pinned = |name: &str| {
+        let mut pod = running(name, 1);
+        pod.scheduling.node_selector.add(Requirement::any_of(labels::HOSTNAME, [name]));
+        pod
+    };
+    let cluster = one_pool()
+        .node("a", "p", "huge", [pinned("a")])
+        .node("b", "p", "huge", [pinned("b")])
+        .node("c", "p", "small", [running("x", 2)])
+        .node("d", "p", "small", [running("y", 2)])
+        .change("a", |node| node.taints.push(old()))
+        .change("b", |node| node.taints.push(old()));
+    let [ours, specified] = cluster.both();
+    assert_eq!(texts(&ours), ["delete: [c]"]);
+    assert!(specified.commands.is_empty());
+}
+
+fn old() -> Taint {
+    Taint { key: "old".to_owned(), value: String::new(), effect: Effect::NoSchedule }
+}
+
+/// No node is bought for pods that fit on nodes which are only left alone for a moment: it would go again, and they would move a
+/// second time. The specification would buy it (DIS-70, DIS-109), so its search does.
+#[test]
+fn nothing_is_bought_for_a_moment() {
+    let minute = NillableDuration::After(GoDuration::from_secs(60));
+    let at = |event: i64| {
+        let cluster = sizes().pool("p", |_| ()).pool("q", |pool| pool.consolidate_after = minute);
+        cluster.node("a", "p", "huge", [running("x", 1)]).node("b", "q", "small", [running("y", 1)]).claim(
+            "b",
+            |claim| {
+                claim.last_pod_event = Some(time(event));
+                claim.consolidatable = false;
+            },
+        )
+    };
+    let waits = at(9_990).single();
+    assert!(waits.commands.is_empty());
+    assert!(unconsolidatable(&waits)[0].contains("would go again"), "{:?}", waits.notes);
+    assert!(at(9_990).multi().commands.is_empty());
+    assert_eq!(texts(&at(9_800).single()), ["delete: [a]"], "and when it has come to rest, nothing is bought");
+    assert_eq!(texts(&at(9_990).specified().single()), ["replace: [a] -> [1 replacement] nano|small|large"]);
+}
+
+/// No node gives way to one of the same type and price, nor for what adding up prices in another order makes of equal ones.
+#[test]
+fn nothing_is_exchanged_for_the_same() {
+    let types = || [instance_type("dear", 8, 9.0, &[]), instance_type("half", 4, 1.0, &[])];
+    let only = |pool: &mut PoolView| {
+        pool.requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, ["half"]));
+        pool.budgets = budget("100%");
+    };
+    let cluster = Cluster::new(types())
+        .pool("p", only)
+        .node("a", "p", "dear", [running("x", 4), running("y", 4)])
+        .node("b", "p", "half", [running("z", 4)]);
+    for command in cluster.multi().commands {
+        assert!(command.going.iter().all(|going| going.node != "b"), "{}", command.text());
+    }
+    let noise = 0.1 + 0.2;
+    let types = [instance_type("a", 4, noise, &[]), instance_type("b", 4, 0.3, &[])];
+    let cluster = Cluster::new(types).pool("p", |_| ()).node("n", "p", "a", [running("x", 4)]);
+    assert!(noise > 0.3 && cluster.single().commands.is_empty());
+}
+
+/// DC-100: what takes the place of a node stays in its zone where the pods are spread over zones.
+#[test]
+fn dc_100_zonal_spread_keeps_the_zone() {
+    let spread = |name: &str, cpu: i64| {
+        running(name, cpu).but(|pod| {
+            pod.labels.insert("app".to_owned(), "web".to_owned());
+            pod.scheduling.spread.push(SpreadConstraint {
+                key: labels::ZONE.to_owned(),
+                max_skew: 1,
+                when: WhenUnsatisfiable::DoNotSchedule,
+                selector: Some(Selector::labels([("app", "web")])),
+                min_domains: None,
+                node_affinity_policy: NodePolicy::Honor,
+                node_taints_policy: NodePolicy::Ignore,
+            });
+        })
+    };
+    let zone = |node: &mut NodeView, zone: &str| drop(node.labels.insert(labels::ZONE.to_owned(), zone.to_owned()));
+    let cluster = one_pool()
+        .node("a", "p", "huge", [spread("x", 1)])
+        .node("b", "p", "nano", [spread("y", 1)])
+        .node("c", "p", "nano", [spread("z", 1)])
+        .change("a", |node| zone(node, "z2"))
+        .change("c", |node| zone(node, "z3"));
+    let decided = cluster.single();
+    assert_eq!(texts(&decided), ["replace: [a] -> [1 replacement] nano|small|large"]);
+    let claim = &decided.commands[0].replacements[0];
+    assert_eq!(claim.requirements.get(labels::ZONE).unwrap().single_value(), Some("z2"));
+}
+
+/// X28, DIS-6: drift that can simulate nothing, since no pool is ready, keeps no other method from its work.
+#[test]
+fn x28_methods_go_on_without_each_other() {
+    let unready = sizes().pool("p", |pool| pool.ready = false);
+    let cluster = unready.node("a", "p", "large", [running("x", 10)]).drifted("a", 1).node("b", "p", "small", []).node(
+        "c",
+        "p",
+        "small",
+        [running("y", 1)],
+    );
+    assert!(cluster.snapshot.pools.is_empty());
+    assert!(cluster.with(drifted).commands.is_empty(), "x would have no place");
+    assert_eq!(texts(&empty(&cluster.look())), ["delete: [b]"]);
+    assert_eq!(texts(&cluster.single()), ["delete: [c]"], "its pod fits on another node");
 }

@@ -46,7 +46,7 @@ fn many_nodes_in_one_pass() {
     let gone: usize = found.decided.commands.iter().map(|command| command.going.len()).sum();
     assert!(gone >= 170, "{gone} of 240 nodes, of which 60 are enough");
     assert!(found.decided.commands.iter().all(|command| command.going.len() <= 100));
-    assert!(cluster.multi().commands[0].going.len() <= 100, "DIS-119");
+    assert!(cluster.specified().multi().commands[0].going.len() <= 100, "DIS-119");
     assert!(found.outlook.found <= found.outlook.most + 1e-9, "{:?}", found.outlook);
 }
 
