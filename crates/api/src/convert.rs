@@ -36,7 +36,7 @@ pub use devices::{device_class, resource_claim, resource_slice};
 pub use node::{node, node_taint};
 pub use overlay::overlay;
 pub use pdb::pdb;
-pub use pod::{daemon_set_view as daemon_set, pod};
+pub use pod::{daemon_set_view as daemon_set, deletion_cost, pod, unreadable_deletion_cost};
 pub use pool::pool;
 pub use volumes::{attachment, csi_node, storage_class, volume, volume_claim};
 pub use workloads::{default_spread, replica_set, replication_controller, service, stateful_set};

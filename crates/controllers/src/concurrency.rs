@@ -27,6 +27,7 @@ const TABLE: &[(&str, Workers)] = &[
     ("nodepool.counter", Workers::Between(10, 1000)),
     ("disruption.queue", Workers::Between(100, 1000)),
     ("dynamicresources.deviceallocation", Workers::Between(10, 3000)),
+    ("pod.deletioncost.queue", Workers::Between(100, 5000)),
     ("nodeclaim.reboot", Workers::Always(10)),
     ("static.provisioning", Workers::Always(10)),
     ("static.deprovisioning", Workers::Always(10)),

@@ -64,6 +64,8 @@ pub struct Features {
     pub legacy_repair: bool,
     /// Gate `TerminateFirstRepair`.
     pub terminate_first_repair: bool,
+    /// Gate `PodDeletionCostManagement`.
+    pub pod_deletion_cost: bool,
     /// What the provider cannot attach.
     pub unsupported_volumes: UnsupportedVolumes,
 }
@@ -100,6 +102,8 @@ pub struct Queues {
     pub sick: Queue,
     /// Pods that are asked to leave.
     pub evictions: Queue,
+    /// Pods that ReplicaSets are to be told something about, by namespace, name and UID.
+    pub deletion_costs: Queue,
     /// Nodes to whose pods something happened.
     pub pod_events: Queue,
     pub pools: Queue,
@@ -209,7 +213,7 @@ impl Context {
             listeners: Listeners::default(),
             provision: Batcher::default(),
             memory: Memory::default(),
-            pod_classes: PodClasses::default(),
+            pod_classes: PodClasses::managing_deletion_costs(features.pod_deletion_cost),
             state: Mutex::new(state),
             features,
             overlays,
@@ -273,12 +277,17 @@ impl Context {
         self.clock.now().saturating_add(window).unwrap_or(Timestamp::MAX)
     }
 
+    pub(crate) fn claim_of_node(&self, node: &str) -> Option<String> {
+        let state = self.state();
+        let id = state.node(node)?.provider_id.clone()?;
+        state.claims_by_provider_id(&id).first().map(|claim| claim.name.clone())
+    }
+
     /// A node is expected to receive pods, and is left alone meanwhile (SCH-24).
     pub(crate) fn nominate(&self, node: &str) {
         let until = self.nomination_end();
+        let claim = self.claim_of_node(node);
         let mut state = self.state();
-        let id = state.node(node).and_then(|node| node.provider_id.clone());
-        let claim = id.and_then(|id| state.claims_by_provider_id(&id).first().map(|claim| claim.name.clone()));
         state.nominate(claim.as_deref().unwrap_or(node), until);
     }
 

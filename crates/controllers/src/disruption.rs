@@ -6,7 +6,7 @@
 //! carried on or taken back by whoever leads next (`undoing`).
 
 mod driving;
-mod looking;
+pub(crate) mod looking;
 mod marking;
 mod rebooting;
 pub(crate) mod record;
@@ -15,7 +15,7 @@ mod starting;
 mod telling;
 mod undoing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +28,9 @@ use karpenter_disruption::methods::{
 use karpenter_disruption::simulation::Simulator;
 use karpenter_model::budget::DisruptionReason;
 use karpenter_state::Unsynced;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 pub use self::driving::drive;
 pub(crate) use self::driving::{Commands, Underway};
@@ -38,7 +40,7 @@ pub(crate) use self::telling::reason_label;
 use crate::context::Context;
 
 /// How often somebody looks although nothing happened.
-const IDLE: Duration = Duration::from_secs(10);
+pub(crate) const IDLE: Duration = Duration::from_secs(10);
 const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
 /// A command of emptiness or consolidation is looked at again after this long, before it starts (DIS-141).
 const SECOND_LOOK: Duration = Duration::from_secs(15);
@@ -50,6 +52,9 @@ const SINGLE_LIMIT: Duration = Duration::from_mins(3);
 const METHODS: [Method; 6] =
     [Method::Repair, Method::Emptiness, Method::StaticDrift, Method::Drift, Method::Multi, Method::Single];
 
+/// A method that nobody has come to for so long is starved by those before it, which an operator should know (DIS-2).
+const STARVED: Duration = Duration::from_mins(15);
+
 /// What the loop remembers from pass to pass. All of it can be lost.
 #[derive(Debug, Default)]
 struct Mind {
@@ -58,11 +63,33 @@ struct Mind {
     seen: Seen,
     /// Commands that wait for their second look. Meanwhile others are decided on (X1).
     waiting: Vec<(Instant, Command)>,
+    /// When each method was last come to, and when that was last complained about.
+    turns: BTreeMap<Method, (Instant, Instant)>,
+    /// Pools whose budgets could not be read at the last look.
+    unreadable: BTreeSet<String>,
 }
 
 impl Mind {
     fn is_settled(&self, method: Method, world: karpenter_state::World) -> bool {
         self.settled.get(&method).is_some_and(|(at, since)| *at == world && since.elapsed() < FORCED)
+    }
+
+    /// The method has its turn, whether or not there is anything new to look at.
+    fn take_turn(&mut self, method: Method) {
+        let now = Instant::now();
+        self.turns.insert(method, (now, now));
+    }
+
+    /// Methods that have waited for their turn for long, and how long; each is named once in a while.
+    fn starved(&mut self) -> Vec<(Method, Duration)> {
+        let mut starved = Vec::new();
+        for (method, (turn, told)) in &mut self.turns {
+            if told.elapsed() > STARVED {
+                starved.push((*method, turn.elapsed()));
+                *told = Instant::now();
+            }
+        }
+        starved
     }
 
     /// When to look again although nothing was done.
@@ -87,7 +114,8 @@ pub async fn run(ctx: Arc<Context>) {
             undoing::recover(&ctx).await;
             recovered = true;
         }
-        if !pass(&ctx, &mut mind).await {
+        let span = tracing::info_span!("pass", controller = "disruption");
+        if !pass(&ctx, &mut mind).instrument(span).await {
             tokio::time::sleep_until(mind.next()).await;
         }
     }
@@ -95,13 +123,17 @@ pub async fn run(ctx: Arc<Context>) {
 
 /// Whether anything was done, so that the next pass should see what has become of it.
 async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
+    for (method, long) in mind.starved() {
+        ctx.report.disruption_starved(method, long);
+    }
     let world = World::look(ctx, mind.waiting.iter().map(|(_, command)| command)).await;
     if undoing::tidy(ctx, &world).await {
         return true;
     }
     tell_budgets(ctx, &world.as_look(ctx, Stage::Checking));
+    tell_unreadable(ctx, mind, &world);
     telling::protections(ctx, &world);
-    if let Some(command) = second_looks(ctx, mind, &world) {
+    if let Some(command) = aside(|| second_looks(ctx, mind, &world)) {
         return starting::start(ctx, &world, command).await;
     }
     for method in METHODS {
@@ -110,11 +142,16 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
             Method::Emptiness => !world.knows_who_is_expected,
             _ => false,
         };
-        if off || mind.is_settled(method, world.stamp) {
+        if off {
+            continue;
+        }
+        mind.take_turn(method);
+        if mind.is_settled(method, world.stamp) {
             continue;
         }
         let started = Instant::now();
-        let decided = decide(ctx, mind, &world, method);
+        let span = tracing::debug_span!("decide", method = ?method, nodes = world.nodes().len());
+        let decided = span.in_scope(|| aside(|| decide(ctx, mind, &world, method)));
         ctx.report.disruption_evaluated(method, started.elapsed(), &decided);
         telling::notes(ctx, &decided.notes);
         if decided.settled {
@@ -125,6 +162,15 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
         }
     }
     false
+}
+
+/// Work that takes long: whoever else is on this thread goes on elsewhere. Where there is only one thread, as in a simulation that has
+/// to be repeatable, they wait.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
 }
 
 /// Whether anything came of it.
@@ -187,6 +233,15 @@ fn second_looks(ctx: &Context, mind: &mut Mind, world: &World) -> Option<Command
     None
 }
 
+/// A pool whose budgets cannot be read is closed; said once, until they can (DIS-2, DIS-56).
+fn tell_unreadable(ctx: &Context, mind: &mut Mind, world: &World) {
+    let unreadable = world.unreadable_budgets();
+    for pool in unreadable.iter().filter(|pool| !mind.unreadable.contains(**pool)) {
+        ctx.report.budgets_unreadable(pool);
+    }
+    mind.unreadable = unreadable.into_iter().map(ToOwned::to_owned).collect();
+}
+
 /// What budgets allow, for every pool and reason (DIS-62).
 fn tell_budgets(ctx: &Context, look: &Look<'_>) {
     ctx.report.forget_budgets();
@@ -194,5 +249,38 @@ fn tell_budgets(ctx: &Context, look: &Look<'_>) {
         for (pool, allowance) in look.allowances(reason, &mut Vec::new()) {
             ctx.report.budget(&pool, &reason_label(reason), allowance.allowed, allowance.consuming);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// DIS-2: a method that others keep from its turn is named after a quarter of an hour, and again after each further one.
+    #[tokio::test(start_paused = true)]
+    async fn starved_methods_are_named_once_in_a_while() {
+        let mut mind = Mind::default();
+        mind.take_turn(Method::Drift);
+        mind.take_turn(Method::Multi);
+        for (after, want) in [(15, None), (1, Some(16)), (1, None), (15, Some(32))] {
+            tokio::time::advance(Duration::from_mins(after)).await;
+            mind.take_turn(Method::Drift);
+            let starved: Vec<_> = mind.starved();
+            let want: Vec<_> = want.map(|long| (Method::Multi, Duration::from_mins(long))).into_iter().collect();
+            assert_eq!(starved, want, "{after}");
+        }
+    }
+
+    /// Whoever shares the only thread goes on while a pass thinks.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn nobody_waits_for_a_long_thought() {
+        let (sender, receiver) = mpsc::channel();
+        let thinking = tokio::spawn(async move {
+            tokio::spawn(async move { sender.send(()) });
+            aside(|| receiver.recv_timeout(Duration::from_mins(5)))
+        });
+        assert!(thinking.await.unwrap().is_ok());
     }
 }

@@ -34,6 +34,7 @@ pub mod objects;
 pub mod overlays;
 pub mod patch;
 pub mod permissions;
+pub mod pod_deletion_cost;
 pub mod pod_events;
 pub mod pricing;
 pub mod provisioner;
@@ -82,7 +83,6 @@ async fn all(ctx: Arc<Context>) {
     drop(ctx.report.events.take());
     ClusterSeries::follow(&ctx);
     let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
-    let disruption = karpenter_platform::calling_as("disruption", disruption::run(ctx.clone()));
     let prices = karpenter_platform::calling_as("state.pricing", pricing::run(ctx.clone()));
     let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
@@ -94,8 +94,9 @@ async fn all(ctx: Arc<Context>) {
         of_overlays(&ctx),
         of_buffers(&ctx),
         provisioner,
-        disruption,
+        of_disruption(&ctx),
         of_commands(&ctx),
+        of_deletion_costs(&ctx),
         collector,
         prices,
         events
@@ -136,10 +137,37 @@ async fn of_claims(ctx: &Arc<Context>) {
     );
 }
 
+/// In a task of its own: a look at ten thousand nodes takes a second, and nobody has to wait for it. A bug in one pass costs that
+/// pass.
+async fn of_disruption(ctx: &Arc<Context>) {
+    loop {
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn(karpenter_platform::calling_as("disruption", disruption::run(ctx.clone())));
+        while let Some(ended) = task.join_next().await {
+            if ended.is_err() {
+                ctx.report.reconcile_panicked("disruption");
+            }
+        }
+        tokio::time::sleep(disruption::IDLE).await;
+    }
+}
+
 /// Commands that are under way, by id (DIS-178).
 async fn of_commands(ctx: &Arc<Context>) {
     let work = work(ctx, &ctx.queues.commands, "disruption.queue", Backoff::TERMINATION);
     queue::run(work, |id| disruption::drive(ctx.clone(), id)).await;
+}
+
+/// Behind a gate; with it off, what was said while it was on is taken back (Z11).
+async fn of_deletion_costs(ctx: &Arc<Context>) {
+    let work = work(ctx, &ctx.queues.deletion_costs, "pod.deletioncost.queue", Backoff::EVICTION);
+    let writing = queue::run(work, |name| pod_deletion_cost::reconcile(ctx.clone(), name));
+    if ctx.features.pod_deletion_cost {
+        let ranking = karpenter_platform::calling_as("pod.deletioncost", pod_deletion_cost::run(ctx.clone()));
+        tokio::join!(ranking, writing);
+    } else if pod_deletion_cost::take_back(ctx).await {
+        writing.await;
+    }
 }
 
 async fn of_nodes(ctx: &Arc<Context>) {

@@ -10,6 +10,7 @@ use karpenter_platform::Instance;
 use karpenter_state::Prices;
 
 use crate::disruption::{Commands, Setbacks};
+use crate::pod_deletion_cost::DeletionCosts;
 
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -36,6 +37,8 @@ pub struct Memory {
     commands: Mutex<Commands>,
     /// What lately went wrong with replacements.
     setbacks: Mutex<Setbacks>,
+    /// What ReplicaSets are told about pods, and what they are to be told.
+    deletion_costs: Mutex<DeletionCosts>,
 }
 
 /// A pod that was asked to leave.
@@ -144,6 +147,10 @@ impl Memory {
 
     pub(crate) fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
         lock(&self.setbacks)
+    }
+
+    pub(crate) fn deletion_costs(&self) -> MutexGuard<'_, DeletionCosts> {
+        lock(&self.deletion_costs)
     }
 
     pub(crate) fn collector(&self) -> MutexGuard<'_, Collector> {

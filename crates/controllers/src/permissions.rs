@@ -86,6 +86,9 @@ pub const AWS: &[Rule] = &[
     rule("karpenter.k8s.aws", &["ec2nodeclasses", "ec2nodeclasses/status"], &["patch", "update"], Need::Always),
 ];
 
+/// With the gate `PodDeletionCostManagement` on (V15-98).
+pub const POD_DELETION_COST: &[Rule] = &[rule("", &["pods"], &["patch", "update"], Need::Always)];
+
 /// Where the controller is installed: the lease of the leader (API-291).
 pub const LEASE: &[Rule] = &[
     rule("coordination.k8s.io", &["leases"], &["get", "watch"], Need::Always),
@@ -203,6 +206,10 @@ mod tests {
             }
         }
         assert!(!granted(CORE, "", "nodes", "create"), "only kwok makes nodes itself");
+        // V15-98: who may patch pods may change what they run, so only who needs it gets it.
+        for verb in ["patch", "update"] {
+            assert!(granted(POD_DELETION_COST, "", "pods", verb) && !granted(CORE, "", "pods", verb), "{verb} pods");
+        }
         for (path, verb) in [("nodes", "create"), ("nodes/status", "patch"), ("pods", "update")] {
             assert!(granted(KWOK, "", path, verb), "{verb} {path}");
         }

@@ -237,7 +237,7 @@ async fn instance_types(ctx: &Context, pool: &PoolView) -> Option<Arc<Vec<Instan
         Ok(types) if types.is_empty() => ctx.report.no_instance_types(&pool.name),
         Ok(types) => return Some(types),
         Err(error) if error.is_quiet() => {}
-        Err(error) => ctx.report.instance_types_unavailable(&pool.name, &error),
+        Err(error) => ctx.report.instance_types_unavailable(pool, &error),
     }
     None
 }

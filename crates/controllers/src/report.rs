@@ -2,6 +2,7 @@
 //! the users of the cluster, as far as each of them wants to know.
 
 mod claims;
+mod deletion_costs;
 mod disruption;
 mod nodes;
 mod objects;

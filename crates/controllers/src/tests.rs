@@ -3,9 +3,12 @@
 mod claims;
 mod collecting;
 mod commands;
+mod deletion_costs;
 mod desk;
 mod disrupting;
+mod dying;
 mod ending;
+mod looping;
 mod nodes;
 mod odd;
 mod pools;
@@ -13,6 +16,7 @@ mod provisioning;
 mod registering;
 mod repairing;
 mod series;
+mod waking;
 mod with_devices;
 
 use k8s_openapi::api::core::v1::Node;

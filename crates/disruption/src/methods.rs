@@ -15,6 +15,7 @@ use crate::command::{Decision, Identity, Text};
 use crate::option::Move;
 use crate::report::{Note, Subject};
 use crate::reserved::TerminateFirst;
+use crate::simulation::Receiving;
 
 mod consolidation;
 mod drift;
@@ -141,7 +142,7 @@ pub struct Command {
     pub going: Vec<Going>,
     pub replacements: Vec<PlannedClaim>,
     /// Existing nodes that receive a pod.
-    pub receiving: BTreeSet<String>,
+    pub receiving: Receiving,
     /// Per hour.
     pub savings: f64,
     /// Set when the nodes go before anything takes their place (V15-73).
@@ -159,14 +160,14 @@ impl Command {
             decision: Decision::of(candidates.len(), 0),
             going: candidates.iter().map(|candidate| Going::of(candidate)).collect(),
             replacements: Vec::new(),
-            receiving: BTreeSet::new(),
+            receiving: Receiving::default(),
             savings: candidates.iter().map(|candidate| candidate.price.per_hour()).sum(),
             terminate_first: None,
             foreseen: Vec::new(),
         }
     }
 
-    fn of_move(method: Method, candidates: &[&Candidate<'_>], found: Move, receiving: BTreeSet<String>) -> Self {
+    fn of_move(method: Method, candidates: &[&Candidate<'_>], found: Move, receiving: Receiving) -> Self {
         Self {
             decision: Decision::of(candidates.len(), found.replacements.len()),
             replacements: found.replacements,

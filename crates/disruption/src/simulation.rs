@@ -42,12 +42,12 @@ impl Simulated {
     }
 
     /// Existing nodes that would receive a pod that exists.
-    pub fn receiving(&self, pods: &BTreeMap<PodId, Arc<PodView>>) -> BTreeSet<String> {
+    pub fn receiving(&self, pods: &BTreeMap<PodId, Arc<PodView>>) -> Receiving {
         let real = |id: &PodId| pods.get(id).is_none_or(|pod| pod.buffer.is_none());
         let placed = self.plan.placed.iter().filter(|(id, _)| real(id));
         placed
-            .filter_map(|(_, place)| match place {
-                Placement::Existing(node) => Some(node.clone()),
+            .filter_map(|(id, place)| match place {
+                Placement::Existing(node) => Some((node.clone(), id.clone())),
                 Placement::New(_) => None,
             })
             .collect()
@@ -62,6 +62,41 @@ impl Simulated {
             texts.push(format!("and {} others", self.homeless.len() - NAMED));
         }
         texts.join("; ")
+    }
+}
+
+/// Existing nodes that receive pods, and which.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Receiving(BTreeMap<String, BTreeSet<PodId>>);
+
+impl Receiving {
+    /// How many nodes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The nodes, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Each node with its pods.
+    pub fn pods(&self) -> impl Iterator<Item = (&str, &BTreeSet<PodId>)> {
+        self.0.iter().map(|(node, pods)| (node.as_str(), pods))
+    }
+}
+
+impl FromIterator<(String, PodId)> for Receiving {
+    fn from_iter<I: IntoIterator<Item = (String, PodId)>>(places: I) -> Self {
+        let mut receiving = Self::default();
+        for (node, pod) in places {
+            receiving.0.entry(node).or_default().insert(pod);
+        }
+        receiving
     }
 }
 

@@ -48,8 +48,10 @@ pub(crate) async fn check_permissions(client: &Client, settings: &Settings, leas
         CloudProvider::Aws => permissions::AWS,
         CloudProvider::Kwok => permissions::KWOK,
     };
+    let of_gates: &[_] =
+        if settings.feature_gates.pod_deletion_cost_management { permissions::POD_DELETION_COST } else { &[] };
     let mut questions: Vec<(Permission, Option<ResourceAttributes>)> =
-        permissions::needed(&[permissions::CORE, of_provider])
+        permissions::needed(&[permissions::CORE, of_provider, of_gates])
             .into_iter()
             .map(|permission| (permission, None))
             .collect();

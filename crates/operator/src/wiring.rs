@@ -220,6 +220,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings, chosen: &
             repair: settings.feature_gates.node_repair && !settings.legacy_node_repair,
             legacy_repair: settings.feature_gates.node_repair && settings.legacy_node_repair,
             terminate_first_repair: settings.feature_gates.terminate_first_repair,
+            pod_deletion_cost: settings.feature_gates.pod_deletion_cost_management,
             disruption: Gates {
                 spot_to_spot: settings.feature_gates.spot_to_spot_consolidation,
                 terminate_first_drift: settings.feature_gates.terminate_first_drift,

@@ -87,6 +87,9 @@ fn cluster_roles() -> String {
     out += &binding("ClusterRoleBinding", "ClusterRole", NAME, None);
     out += &role("ClusterRole", &core, None, "");
     out += &rules(permissions::CORE);
+    out += "{{- if .Values.settings.featureGates.podDeletionCostManagement }}\n";
+    out += &rules(permissions::POD_DELETION_COST);
+    out += "{{- end }}\n";
     out += "  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n";
     out += &binding("ClusterRoleBinding", "ClusterRole", &core, None);
     out += &role("ClusterRole", &admin, None, "    rbac.authorization.k8s.io/aggregate-to-admin: \"true\"\n");

@@ -1,5 +1,6 @@
 //! Pods.
 
+use std::num::ParseIntError;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -60,8 +61,8 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())),
         class: Arc::new(class),
         priority: spec.priority.unwrap_or_default(),
-        disruption_cost: disruption_cost(pod),
-        deletion_cost: deletion_cost(pod),
+        disruption_cost: disruption_cost(pod, &mut problems),
+        deletion_cost: own_deletion_cost(pod, &mut problems),
         phase: phase(status.and_then(|status| status.phase.as_deref())),
         owner: owner(owners),
         unschedulable: conditions()
@@ -77,16 +78,33 @@ fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
 }
 
 /// A value that cannot be read costs nothing (V15-90, V15-91).
-fn disruption_cost(pod: &Pod) -> i32 {
-    annotation(pod, annotations::DISRUPTION_COST).and_then(|text| text.parse().ok()).unwrap_or_default()
+fn disruption_cost(pod: &Pod, problems: &mut Problems) -> i32 {
+    let text = annotation(pod, annotations::DISRUPTION_COST);
+    let field = || format!("metadata.annotations[{}]", annotations::DISRUPTION_COST);
+    text.and_then(|text| problems.check(&field(), text.parse())).unwrap_or_default()
 }
 
 /// What ReplicaSets are told counts where nothing is said to us, unless we said it ourselves (V15-91, Z11).
-fn deletion_cost(pod: &Pod) -> i32 {
-    let text = annotation(pod, annotations::POD_DELETION_COST);
-    let said_to_us = annotation(pod, annotations::DISRUPTION_COST).is_some();
-    let ours = text == annotation(pod, annotations::MANAGED_DELETION_COST);
-    text.filter(|_| !said_to_us && !ours).and_then(|text| text.parse().ok()).unwrap_or_default()
+pub fn deletion_cost(
+    theirs: Option<&str>,
+    managed: Option<&str>,
+    says_disruption_cost: bool,
+) -> Result<i32, ParseIntError> {
+    theirs.filter(|_| !says_disruption_cost && theirs != managed).map_or(Ok(0), str::parse)
+}
+
+/// It costs nothing, and is reported (V15-90).
+pub fn unreadable_deletion_cost(pod: &PodId, error: &ParseIntError) -> Problem {
+    let field = format!("metadata.annotations[{}]", annotations::POD_DELETION_COST);
+    Problem { object: format!("Pod/{pod}"), field, message: error.to_string() }
+}
+
+fn own_deletion_cost(pod: &Pod, problems: &mut Problems) -> i32 {
+    let [theirs, managed, to_us] =
+        [annotations::POD_DELETION_COST, annotations::MANAGED_DELETION_COST, annotations::DISRUPTION_COST]
+            .map(|key| annotation(pod, key));
+    let field = format!("metadata.annotations[{}]", annotations::POD_DELETION_COST);
+    problems.check(&field, deletion_cost(theirs, managed, to_us.is_some())).unwrap_or_default()
 }
 
 /// The claim of an ephemeral volume is named after pod and volume.

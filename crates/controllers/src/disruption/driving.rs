@@ -74,6 +74,10 @@ impl Commands {
         self.0.get(id).cloned()
     }
 
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.0.contains_key(id)
+    }
+
     pub(crate) fn take(&mut self, id: &str) -> Option<Underway> {
         self.0.remove(id)
     }

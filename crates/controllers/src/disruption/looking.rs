@@ -8,7 +8,7 @@ use karpenter_disruption::budgets::Allowance;
 use karpenter_disruption::candidates::{Facts, PoolFacts};
 use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::{Command, RepairOptions, Sick, StaticPool};
-use karpenter_model::budget::UNLIMITED;
+use karpenter_model::budget::{Budgets, UNLIMITED};
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::pdb::{self, PdbView};
 use karpenter_model::pod::{PodId, PodView};
@@ -20,7 +20,7 @@ use karpenter_state::{ClusterState, Intake, intake};
 
 use crate::context::Context;
 
-pub(super) struct World {
+pub(crate) struct World {
     /// As it is.
     snapshot: Snapshot,
     /// Types that lately could not be had.
@@ -41,14 +41,14 @@ pub(super) struct World {
     matches: BTreeMap<String, Vec<RepairMatch>>,
     now: Timestamp,
     /// Grows with every change that could change a verdict.
-    pub(super) stamp: karpenter_state::World,
+    pub(crate) stamp: karpenter_state::World,
     /// Whether a node without pods may be called empty (Y14).
     pub(super) knows_who_is_expected: bool,
 }
 
 /// What a look is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Something new is decided on; what waits for its second look is taken for done.
     Deciding,
     /// What waits is looked at again; nothing of it has happened.
@@ -57,15 +57,18 @@ pub(super) enum Stage {
 
 impl World {
     /// Types first, then everything else at one moment.
-    pub(super) async fn look<'c>(ctx: &Context, waiting: impl Iterator<Item = &'c Command>) -> Self {
+    pub(crate) async fn look<'c>(ctx: &Context, waiting: impl Iterator<Item = &'c Command>) -> Self {
         let (pools, mut offers) = pools(ctx).await;
         let now = ctx.clock.now();
         let under_way = ctx.memory.commands().claims();
-        let state = ctx.state();
+        let mut state = ctx.state();
         for offer in &mut offers {
-            offer.usage = state.usage(&offer.pool.name);
+            offer.usage = state.charged(&offer.pool.name);
         }
-        let nodes = state.nodes();
+        // What stands for a claim that is not launched has no node yet, as others see it (DIS-12).
+        let mut nodes = state.places();
+        nodes.iter_mut().filter(|node| is_launching(node)).for_each(|node| node.node = None);
+        let devices = state.devices();
         let planned = nodes.iter().flat_map(|node| &node.pods).filter_map(|pod| {
             let planned = state.planned(pod);
             (!Arc::ptr_eq(&planned, pod)).then(|| (pod.id.clone(), planned))
@@ -86,6 +89,7 @@ impl World {
                 daemons: state.daemons(),
                 namespaces: state.namespaces().clone(),
                 nodes,
+                devices,
                 ..Snapshot::default()
             },
             matches,
@@ -103,7 +107,24 @@ impl World {
         world
     }
 
-    pub(super) fn nodes(&self) -> &[ExistingNode] {
+    /// Whether every pool's types could be listed.
+    pub(crate) fn knows_all_types(&self) -> bool {
+        self.pools.values().all(|pool| pool.instance_types.is_some())
+    }
+
+    /// Without claims that are not launched: their pods still run elsewhere, or nowhere.
+    pub(crate) fn launched_only(mut self) -> Self {
+        self.snapshot.nodes.retain(|node| !is_launching(node));
+        self
+    }
+
+    /// Pools whose budgets nobody can read, by name.
+    pub(super) fn unreadable_budgets(&self) -> BTreeSet<&str> {
+        let broken = self.pools.iter().filter(|(_, pool)| pool.view.budgets == Budgets::Broken);
+        broken.map(|(name, _)| name.as_str()).collect()
+    }
+
+    pub(crate) fn nodes(&self) -> &[ExistingNode] {
         &self.snapshot.nodes
     }
 
@@ -116,7 +137,7 @@ impl World {
         }
     }
 
-    pub(super) fn as_look<'a>(&'a self, ctx: &'a Context, stage: Stage) -> Look<'a> {
+    pub(crate) fn as_look<'a>(&'a self, ctx: &'a Context, stage: Stage) -> Look<'a> {
         let (snapshot, queued) = match stage {
             Stage::Deciding => (self.then.as_ref().unwrap_or(&self.snapshot), &self.queued),
             Stage::Checking => (&self.snapshot, &self.under_way),
@@ -184,6 +205,10 @@ impl World {
     }
 }
 
+fn is_launching(node: &ExistingNode) -> bool {
+    node.claim.as_ref().is_some_and(|claim| claim.provider_id.is_none())
+}
+
 /// All pools with their types, and what those that may be used are offered.
 async fn pools(ctx: &Context) -> (BTreeMap<String, PoolFacts>, Vec<PoolOffer>) {
     let known = ctx.state().pools();
@@ -196,7 +221,7 @@ async fn pools(ctx: &Context) -> (BTreeMap<String, PoolFacts>, Vec<PoolOffer>) {
             }
             Err(error) => {
                 if !error.is_quiet() {
-                    ctx.report.instance_types_unavailable(&pool.name, &error);
+                    ctx.report.instance_types_unavailable(&pool, &error);
                 }
                 None
             }

@@ -55,14 +55,25 @@ pub(super) async fn start(ctx: &Arc<Context>, world: &World, command: Command) -
         let mut state = ctx.state();
         command.going.iter().for_each(|going| state.mark(&going.claim, true));
     }
-    for node in &command.receiving {
-        ctx.nominate(node);
-    }
+    nominate(ctx, &command);
     ctx.report.disruption_started(&command);
     let id = under_way.record.id.clone();
     ctx.memory.commands().add(under_way);
     ctx.queues.commands.add(id);
     true
+}
+
+/// Nodes that receive pods are left alone meanwhile, and the pods hear where they should go. Those that a replacement is made for do
+/// not: it may never come (DIS-175).
+fn nominate(ctx: &Context, command: &Command) {
+    for (node, pods) in command.receiving.pods() {
+        ctx.nominate(node);
+        let claim = ctx.claim_of_node(node);
+        let pods: Vec<_> = pods.iter().filter_map(|id| ctx.state().pod(id)).collect();
+        for pod in &pods {
+            ctx.report.nominated(pod, claim.as_deref(), Some(node));
+        }
+    }
 }
 
 /// What it replaces are nodes of a static pool, which has its own count of them.

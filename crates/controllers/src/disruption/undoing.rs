@@ -22,6 +22,10 @@ use crate::patch::delete_if_present;
 pub(super) async fn recover(ctx: &Arc<Context>) {
     for (command, goes_on) in found(ctx) {
         let id = command.record.id.clone();
+        // Of this process: only the loop has begun anew.
+        if ctx.memory.commands().knows(&id) {
+            continue;
+        }
         ctx.report.disruption_found(&id, goes_on);
         if goes_on {
             {

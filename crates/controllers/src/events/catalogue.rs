@@ -266,6 +266,14 @@ pub fn invalid_field(object: &Subject, field: &str, problem: &str) -> Event {
     warning(object, "InvalidField", message.clone(), &[&object.uid, &message]).every(SignedDuration::from_mins(15))
 }
 
+/// Nobody knows what the pool is offered.
+pub fn instance_types_unavailable(pool: &Subject, why: &str) -> Event {
+    let message = shortened(&format!(
+        "Instance types cannot be listed, so no node is launched and none gives way to a cheaper one: {why}"
+    ));
+    warning(pool, "InstanceTypesUnavailable", message, &[&pool.uid]).every(SignedDuration::from_mins(15))
+}
+
 pub fn unregistered_taint_missing(claim: &Subject) -> Event {
     let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes";
     warning(claim, "UnregisteredTaintMissing", message, &[&claim.uid])

@@ -167,6 +167,10 @@ fn the_catalogue() {
             "Warning Pod/web InsufficientCapacityError | NodeClaim c1 nominated for this pod failed to launch: none left | insufficientcapacityerror-pod-uid 2m PodsWithoutCapacity",
         ),
         (
+            say::instance_types_unavailable(&pool, "down"),
+            "Warning NodePool/blue InstanceTypesUnavailable | Instance types cannot be listed, so no node is launched and none gives way to a cheaper one: down | instancetypesunavailable-pool-uid 15m",
+        ),
+        (
             say::unregistered_taint_missing(&claim),
             "Warning NodeClaim/c1 UnregisteredTaintMissing | Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes | unregisteredtaintmissing-claim-uid 2m",
         ),

@@ -47,6 +47,16 @@ impl Report {
         }
     }
 
+    /// Methods before it have had something to do for long, or a pass takes long.
+    pub fn disruption_starved(&self, method: Method, long: Duration) {
+        let (reason, kind) = (reason_label(method.reason()), method.consolidation_type());
+        warn!(reason, consolidation_type = kind, seconds = long.as_secs(), "disruption has not come to this for long");
+    }
+
+    pub fn budgets_unreadable(&self, pool: &str) {
+        error!(nodepool = pool, "disruption budgets cannot be read, so no node of the nodepool is disrupted");
+    }
+
     /// Pools that are gone are not told again.
     pub(crate) fn forget_budgets(&self) {
         self.metrics.all.nodepools_allowed_disruptions.family().clear();

@@ -60,8 +60,12 @@ impl Report {
         self.running.synced();
     }
 
-    pub fn instance_types_unavailable(&self, pool: &str, error: &(dyn std::error::Error + 'static)) {
-        error!(nodepool = pool, error = %chain(error), "skipped a nodepool whose instance types cannot be listed");
+    /// Told on the pool too: whoever wonders why it gets no nodes, and why none of its nodes gives way to a cheaper one, looks
+    /// there.
+    pub fn instance_types_unavailable(&self, pool: &PoolView, error: &(dyn std::error::Error + 'static)) {
+        let why = chain(error);
+        error!(nodepool = pool.name, error = %why, "skipped a nodepool whose instance types cannot be listed");
+        self.events.publish(catalogue::instance_types_unavailable(&Subject::pool(&pool.name, &pool.uid), &why));
     }
 
     pub fn no_instance_types(&self, pool: &str) {

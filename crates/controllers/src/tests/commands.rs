@@ -12,7 +12,7 @@ use super::disrupting::{LARGE, SMALL, add_node, add_pool, is_going, is_tainted, 
 use super::*;
 
 /// A pool that wants another zone than its nodes are in, each with a pod that fills it.
-async fn drifting(nodes: &[&str]) -> Desk {
+pub(super) async fn drifting(nodes: &[&str]) -> Desk {
     let desk = Desk::start().await;
     add_drifting(&desk, "blue", nodes).await;
     desk

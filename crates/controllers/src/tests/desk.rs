@@ -198,7 +198,7 @@ pub(super) struct Desk {
     pub(super) clock: Arc<TokioClock>,
     pub(super) shop: Arc<Shop>,
     pub(super) ctx: Arc<Context>,
-    features: Features,
+    pub(super) features: Features,
     running: JoinHandle<()>,
 }
 

@@ -418,6 +418,9 @@ async fn unknown_types_hold_only_what_needs_a_price() {
             && message.contains(LARGE)
     };
     assert!(said.iter().any(|event| unknown(&event)), "{said:?}");
+    let of_pool = said.iter().find(|(kind, _, reason, _)| kind == "NodePool" && reason == "InstanceTypesUnavailable");
+    let (_, name, _, message) = of_pool.expect("an event on the pool");
+    assert!(name == "blue" && message.contains("try later"), "{name} {message}");
 }
 
 /// DIS-20, DIS-56, DC-46, X27: a budget nobody can read closes its pool and says so on it; a PDB holds its own pods' nodes.

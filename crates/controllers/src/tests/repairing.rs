@@ -118,7 +118,7 @@ async fn a_sick_kernel_is_rebooted() {
     assert_eq!(ended.value(["succeeded"]), Some(1.0), "V15-18");
 }
 
-/// V15-63, Z20: what the provider refuses goes back to repair, which replaces the node.
+/// V15-63, Z20, Z37: what the provider refuses goes back to repair, which replaces the node.
 #[tokio::test(start_paused = true)]
 async fn a_refused_reboot_ends_in_a_replacement() {
     let mut desk = ward().await;
@@ -127,8 +127,50 @@ async fn a_refused_reboot_ends_in_a_replacement() {
     desk.work(150).await;
     assert_eq!(desk.ctx.report.metrics.all.nodes_reboots.value(["provider_error"]), Some(1.0));
     assert!(desk.all_events().await.iter().any(|(_, _, reason, _)| reason == "RebootFailed"), "V15-22");
-    assert_eq!(replacements(&desk).await.len(), 1);
+    let new = replacements(&desk).await;
+    assert_eq!(new.len(), 1);
     assert!(!is_going(desk.get("a").await.as_ref()), "replacement first");
+    let disrupted = |desk: &Desk| {
+        let counted = &desk.ctx.report.metrics.all.nodeclaims_disrupted;
+        counted.value(["unhealthy", "blue", "on-demand", "", "graceful"])
+    };
+    assert_eq!(disrupted(&desk), Some(1.0), "the reboot");
+    join(&desk, &new[0]).await;
+    desk.wait(30).await;
+    assert_eq!((is_going(desk.get("a").await.as_ref()), disrupted(&desk)), (true, Some(2.0)), "Z37");
+}
+
+/// Z8, Z9: a reboot that could not be asked for is not counted; a taint that somebody else puts on meanwhile stays.
+#[tokio::test(start_paused = true)]
+async fn writes_of_a_reboot_respect_others() {
+    let mut desk = ward().await;
+    set_conditions(&desk, "a", "True", "False", "1").await;
+    desk.conflict("NodeClaim", "status", 1000);
+    desk.work(90).await;
+    assert_eq!(desk.ctx.report.metrics.all.disruption_decisions.value(["reboot", "unhealthy", ""]), None, "Z8");
+    desk.api.clear_faults();
+    let taint = json!([{ "key": "example.com/theirs", "effect": "NoSchedule" }]);
+    desk.change::<Node>("a", json!({ "spec": { "taints": taint } })).await;
+    desk.wait(60).await;
+    assert_eq!(desk.ctx.report.metrics.all.disruption_decisions.value(["reboot", "unhealthy", ""]), Some(1.0));
+    let taints = desk.get::<Node>("a").await.unwrap().spec.unwrap().taints.unwrap();
+    let keys: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
+    assert!(keys.contains(&"example.com/theirs") && keys.contains(&"karpenter.sh/rebooting"), "Z9: {keys:?}");
+}
+
+/// Z10: a reboot that another provider's claim waits for is not ours to make.
+#[tokio::test(start_paused = true)]
+async fn reboots_of_other_providers_are_theirs() {
+    let mut desk = ward().await;
+    let class = json!({ "group": "example.com", "kind": "OtherClass", "name": "x" });
+    desk.add_claim("theirs", json!({ "spec": { "nodeClassRef": class } })).await;
+    let mut rebooting = desk.condition("Rebooting", "True");
+    rebooting["reason"] = "RebootRequested".into();
+    let status = json!({ "providerID": "shop://a", "conditions": [desk.condition("Launched", "True"), rebooting] });
+    desk.set_status::<NodeClaim>("theirs", status).await;
+    desk.work(10 * 60).await;
+    assert!(desk.shop.book().reboots.is_empty());
+    assert_eq!(says(desk.claim("theirs").await.conditions(), "Rebooting"), ("True", "RebootRequested"));
 }
 
 /// LIF-84 … LIF-89, LC-84, LC-86, LC-87, LC-90, V15-51: with the legacy flag sick nodes are deleted at once, whatever budgets and

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, NodeAffinity, Pod, PodSpec};
 use karpenter_api::convert::{self, Problem};
+use karpenter_api::names::annotations::DISRUPTION_COST;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodClass, PodId, PodOwner, PodView};
 use karpenter_model::resources::Resources;
@@ -22,6 +23,9 @@ pub struct SeenPod {
     /// When `PodScheduled` and `Ready` last changed.
     pub(crate) scheduled_at: Option<Timestamp>,
     pub(crate) ready_at: Option<Timestamp>,
+    /// What ReplicaSets are told about the pod, and what of that we said.
+    pub(crate) deletion_cost: Option<Box<str>>,
+    pub(crate) managed_cost: Option<Box<str>>,
     pub problems: Vec<Problem>,
 }
 
@@ -33,7 +37,8 @@ pub(crate) struct PodFacts {
     critical: bool,
     priority: i32,
     disruption_cost: i32,
-    deletion_cost: i32,
+    /// We are told, so what ReplicaSets are told does not matter.
+    says_disruption_cost: bool,
     /// The first owner as a path of the API, as metrics name it; empty without one.
     pub(crate) owner_path: Box<str>,
     pub(crate) limits: Option<Resources>,
@@ -43,7 +48,11 @@ pub(crate) struct PodFacts {
 
 /// Facts by digest. What no pod has any more is dropped when the number of entries has doubled.
 #[derive(Debug, Default)]
-pub struct PodClasses(Mutex<Known>);
+pub struct PodClasses {
+    known: Mutex<Known>,
+    /// What ReplicaSets are told is ours to say, so it is nobody's wish (V15-91).
+    manages_deletion_costs: bool,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -65,11 +74,16 @@ impl Known {
 }
 
 impl PodClasses {
+    /// Whether what ReplicaSets are told about pods is ours to say.
+    pub(crate) fn managing_deletion_costs(manages_deletion_costs: bool) -> Self {
+        Self { manages_deletion_costs, ..Self::default() }
+    }
+
     /// The pod as decisions see it; an error when it is no pod.
     pub fn read(&self, object: &PodObject, rules: &LabelRules) -> Result<SeenPod, String> {
         let content = object.content.as_ref().map_err(Clone::clone)?;
         if let Some(facts) = content.digest.and_then(|digest| self.lock().facts.get(&digest).cloned()) {
-            return Ok(seen(object, content, &facts, Vec::new()));
+            return Ok(self.seen(object, content, &facts, Vec::new()));
         }
         let (facts, problems) = convert(object, content, rules).map_err(|error| error.to_string())?;
         let facts = Arc::new(facts);
@@ -77,7 +91,7 @@ impl PodClasses {
         if let Some(digest) = content.digest.filter(|_| problems.is_empty() && facts.class.unplannable.is_none()) {
             self.lock().keep(digest, &facts);
         }
-        Ok(seen(object, content, &facts, problems))
+        Ok(self.seen(object, content, &facts, problems))
     }
 
     /// How many classes are known.
@@ -89,38 +103,53 @@ impl PodClasses {
         self.len() == 0
     }
 
+    fn seen(
+        &self,
+        object: &PodObject,
+        content: &PodText,
+        facts: &Arc<PodFacts>,
+        mut problems: Vec<Problem>,
+    ) -> SeenPod {
+        let id = PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() };
+        let theirs = content.deletion_cost.as_deref().filter(|_| !self.manages_deletion_costs);
+        let cost = convert::deletion_cost(theirs, content.managed_cost.as_deref(), facts.says_disruption_cost);
+        let deletion_cost = cost.unwrap_or_else(|error| {
+            problems.push(convert::unreadable_deletion_cost(&id, &error));
+            0
+        });
+        let view = PodView {
+            id,
+            uid: object.uid().unwrap_or_default(),
+            created_at: content.created.unwrap_or(Timestamp::UNIX_EPOCH),
+            deleting_since: content.deleted,
+            started_at: content.started,
+            node_name: content.node.clone(),
+            nominated_node_name: content.nominated.clone(),
+            class: facts.class.clone(),
+            priority: facts.priority,
+            disruption_cost: facts.disruption_cost,
+            deletion_cost,
+            phase: content.phase,
+            owner: facts.owner,
+            unschedulable: content.unschedulable,
+            unready: content.unready,
+            critical: facts.critical,
+        };
+        SeenPod {
+            view: Arc::new(view),
+            facts: facts.clone(),
+            ready: content.ready,
+            scheduled_at: content.scheduled_at,
+            ready_at: content.ready_at,
+            deletion_cost: content.deletion_cost.clone(),
+            managed_cost: content.managed_cost.clone(),
+            problems,
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
         // Nothing under the lock panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn seen(object: &PodObject, content: &PodText, facts: &Arc<PodFacts>, problems: Vec<Problem>) -> SeenPod {
-    let view = PodView {
-        id: PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() },
-        uid: object.uid().unwrap_or_default(),
-        created_at: content.created.unwrap_or(Timestamp::UNIX_EPOCH),
-        deleting_since: content.deleted,
-        started_at: content.started,
-        node_name: content.node.clone(),
-        nominated_node_name: content.nominated.clone(),
-        class: facts.class.clone(),
-        priority: facts.priority,
-        disruption_cost: facts.disruption_cost,
-        deletion_cost: facts.deletion_cost,
-        phase: content.phase,
-        owner: facts.owner,
-        unschedulable: content.unschedulable,
-        unready: content.unready,
-        critical: facts.critical,
-    };
-    SeenPod {
-        view: Arc::new(view),
-        facts: facts.clone(),
-        ready: content.ready,
-        scheduled_at: content.scheduled_at,
-        ready_at: content.ready_at,
-        problems,
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,6 +167,7 @@ fn convert(
     pod.metadata.name.clone_from(&object.meta().name);
     let converted = convert::pod(&pod, rules);
     let view = converted.view;
+    let annotations = pod.metadata.annotations.as_ref();
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let owner_path = owners.first().map(|owner| {
         let (kind, namespace) = (owner.kind.to_lowercase(), &view.id.namespace);
@@ -148,7 +178,7 @@ fn convert(
         critical: view.critical,
         priority: view.priority,
         disruption_cost: view.disruption_cost,
-        deletion_cost: view.deletion_cost,
+        says_disruption_cost: annotations.is_some_and(|all| all.contains_key(DISRUPTION_COST)),
         owner_path: owner_path.unwrap_or_default().into(),
         limits: pod.spec.as_ref().map(limits).filter(|limits| !limits.is_empty()),
         daemon: owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet"),

@@ -42,6 +42,9 @@ pub(super) struct PodText {
     /// When `PodScheduled` and `Ready` last changed.
     pub(super) scheduled_at: Option<Timestamp>,
     pub(super) ready_at: Option<Timestamp>,
+    /// What ReplicaSets are told about the pod, and what of that we said.
+    pub(super) deletion_cost: Option<Box<str>>,
+    pub(super) managed_cost: Option<Box<str>>,
     /// Of everything that pods of a workload have in common; `None` when the pod's name plays a part in it.
     pub(super) digest: Option<Digest>,
     /// The pod as JSON, without what is its own and without what nobody reads.
@@ -127,6 +130,8 @@ fn text(copied: Copied<'_>) -> Result<PodText, String> {
         ready_at: since("Ready")?,
         node: name(&copied.node),
         nominated: name(&copied.nominated),
+        deletion_cost: copied.deletion_cost.as_deref().map(Into::into),
+        managed_cost: copied.managed_cost.as_deref().map(Into::into),
         digest: (!copied.named_volumes).then(|| digest(&copied.common, &node_affinity)),
         common: copied.common,
         node_affinity,

@@ -51,6 +51,7 @@ impl Pods<'_> {
 
     fn gone(&self, id: &ObjectId) {
         self.0.report.pod_gone(id);
+        self.0.memory.deletion_costs().forget(id);
         let pod = self.0.state().pod(id);
         self.0.state().apply(Change::PodGone(id.clone()));
         if let Some(pod) = pod {
@@ -75,6 +76,7 @@ impl Pods<'_> {
         };
         ctx.report.pod_seen(&pod);
         ctx.report.problems(&pod.problems);
+        ctx.memory.deletion_costs().note(&pod, ctx.features.pod_deletion_cost);
         let view = pod.view;
         ctx.state().apply(Change::Pod(view.clone()));
         if view.is_provisionable() {

@@ -17,7 +17,7 @@ use crate::cost;
 use crate::look::{Look, sources};
 use crate::option::{self, Move};
 use crate::report::{Note, Subject};
-use crate::simulation::Simulator;
+use crate::simulation::{Receiving, Simulator};
 
 pub use self::by_value::{Outlook, Searched};
 
@@ -175,7 +175,7 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         if found.replacements.is_empty() {
             return;
         }
-        let command = Command::of_move(self.method, nodes, found.clone(), BTreeSet::new());
+        let command = Command::of_move(self.method, nodes, found.clone(), Receiving::default());
         for node in nodes {
             self.notes.push(Note::Considered {
                 subject: Subject::of(node.node),

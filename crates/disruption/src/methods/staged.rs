@@ -122,7 +122,7 @@ pub(super) fn own_slot(candidate: &Candidate<'_>, look: &Look<'_>, supply: &Supp
 
 /// A dynamic node that holds the only reserved instance that its pods could have (V15-74).
 pub(super) struct GivenBack {
-    receiving: std::collections::BTreeSet<String>,
+    receiving: crate::simulation::Receiving,
     nominated: Vec<karpenter_solver::PlannedClaim>,
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use k8s_openapi::serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use karpenter_api::names::annotations::{MANAGED_DELETION_COST, POD_DELETION_COST};
 
 #[derive(Debug, Default)]
 pub(super) struct Copied<'de> {
@@ -17,6 +18,10 @@ pub(super) struct Copied<'de> {
     pub(super) nominated: Text<'de>,
     pub(super) phase: Text<'de>,
     pub(super) started: Text<'de>,
+    /// What ReplicaSets are told about the pod, and what of that we said. It differs from node to node, so it is no part of what pods
+    /// have in common.
+    pub(super) deletion_cost: Text<'de>,
+    pub(super) managed_cost: Text<'de>,
     pub(super) conditions: Vec<Condition<'de>>,
     pub(super) of_daemon_set: bool,
     /// A volume whose claim is named after the pod.
@@ -113,9 +118,9 @@ impl Place {
             (Self::Meta, "annotations") => Copy(Self::Annotations),
             (Self::Meta, "ownerReferences") => Copy(Self::Owners),
             // Other annotations, such as the pod's address, differ from pod to pod and mean nothing to us.
-            (Self::Annotations, _) if key.contains("karpenter") || key.ends_with("/pod-deletion-cost") => {
-                Copy(Self::Whole)
-            }
+            (Self::Annotations, POD_DELETION_COST) => Own(|copied| &mut copied.deletion_cost),
+            (Self::Annotations, MANAGED_DELETION_COST) => Own(|copied| &mut copied.managed_cost),
+            (Self::Annotations, _) if key.contains("karpenter") => Copy(Self::Whole),
             (Self::Owners, _) => Copy(Self::Owner),
             (Self::Spec, "nodeName") => Own(|copied| &mut copied.node),
             (Self::Spec, "containers" | "initContainers") => Copy(Self::Containers),

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_model::pod::PodId;
 use karpenter_solver::{Asking, NodeId, Placement};
 
 use super::{Command, Consolidation, Decided, WINDOW};
@@ -218,12 +219,12 @@ impl<'a> Consolidation<'_, 'a, '_> {
             (simulated.homeless.is_empty() && simulated.plan.placed.values().all(is_existing)).then_some(simulated)
         });
         let Some(simulated) = settled else { return BTreeSet::new() };
-        let mut receiving: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        let mut receiving: BTreeMap<&str, Vec<(String, PodId)>> = BTreeMap::new();
         for node in nodes {
             let of_node = receiving.entry(node.name()).or_default();
             for pod in node.reschedulable_pods() {
                 if let Some(Placement::Existing(name)) = simulated.plan.placed.get(&pod.id) {
-                    of_node.insert(name.clone());
+                    of_node.push((name.clone(), pod.id.clone()));
                 }
             }
         }
