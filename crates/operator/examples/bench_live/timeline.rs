@@ -44,8 +44,8 @@ pub(crate) async fn steps(client: Client, begun: Timestamp) -> Result<Vec<String
             ("5 claim registered", "Registered"),
             ("6 claim initialized", "Initialized"),
         ] {
-            let conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            let done = conditions.into_iter().find(|one| one.type_ == type_ && one.is_true());
+            let mut conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let done = conditions.find(|one| one.type_ == type_ && one.is_true());
             note(step, done.map(|one| one.last_transition_time.0));
         }
     }
