@@ -5,6 +5,8 @@ import threading
 import time
 from collections import defaultdict, deque
 
+from . import policies
+
 DEFAULT = "123456789012"
 
 
@@ -49,6 +51,7 @@ class Account:
     )
 
     def change(self, settings):
+        settings = policies.resolved(settings)
         unknown = sorted(set(settings) - set(self.SETTINGS))
         if unknown:
             raise ValueError(f"unknown settings {', '.join(unknown)}; there are {', '.join(self.SETTINGS)}")

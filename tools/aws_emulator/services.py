@@ -10,7 +10,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.ssm import models as ssm
 
-from . import accounts
+from . import accounts, templates
 
 
 def _filtered(rows, filters, fields):
@@ -133,3 +133,4 @@ def install():
     EC2Response.describe_launch_templates = describe_launch_templates(EC2Response.describe_launch_templates)
     EC2Response.delete_launch_template = delete_launch_template(EC2Response.delete_launch_template)
     _seed_parameters()
+    templates.install()
