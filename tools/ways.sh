@@ -2,7 +2,7 @@
 # The ways of installing (CloudFormation, eksctl, Terraform, CDK, kOps) and their tests. What is fetched or built for them is kept
 # in a cache folder outside the checkout; what a machine lacks is named.
 #
-#   tools/ways.sh generate   writes again what is generated from deploy/iam
+#   tools/ways.sh generate   writes again what is generated: from deploy/iam, and docs/reference/kinds.md
 #   tools/ways.sh test       all tests
 #   tools/ways.sh cdk        those of the CDK add-on only
 #   tools/ways.sh python [PATTERN]   the others only: *_test.py in deploy/tests
@@ -76,7 +76,9 @@ cdk_tests() {
 
 need python3 'install Python 3.11 or newer'
 case "${1:-}" in
-  generate) python3 "$root/tools/ways/generate.py" ;;
+  generate)
+    python3 "$root/tools/ways/generate.py"
+    "$("$root/tools/aws-emulator.sh")" "$root/tools/ways/reference.py" ;;
   test)
     # Beside each other, the shorter one printed when it is done.
     log=$(mktemp)

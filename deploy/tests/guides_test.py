@@ -6,11 +6,13 @@ import re
 import shlex
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 import urllib.request
 from pathlib import Path
 
+import crd
 import yaml
 from account import ROOT, Account, Emulator, iam
 from aws_shim import PROGRAM, Aws, Usage
@@ -74,6 +76,26 @@ class Guides(unittest.TestCase):
     def test_manifests_parse(self):
         for _, block in self.each("yaml"):
             self.assertTrue(list(yaml.safe_load_all(block)))
+
+    def test_manifests_of_guides_fit_their_definitions(self):
+        """SEED-0-30, SEED-0-31, SEED-0-32, SEED-0-33, SEED-0-34, SEED-4-10, SEED-4-14, SEED-4-30: the fields and values of the documents."""
+        files = [*(ROOT / "docs/examples/eks").glob("*.yaml"), ROOT / "deploy/kops/nodeclass.yaml", ROOT / "deploy/kops/nodepool.yaml"]
+        script = "#!/bin/bash\n    set -o errexit\n    echo ${HOSTNAME}"
+        for file in files:
+            text = file.read_text().replace("${USER_DATA}", script).replace("${NAME}", "my-cluster.example.com").replace("${CLUSTER_NAME}", "eks-cluster")
+            for thing in yaml.safe_load_all(text):
+                if thing["kind"] != "Deployment":
+                    self.assertEqual(crd.problems(thing), [], file.name)
+                if file.name == "nodeclass.yaml" and thing["spec"].get("userData"):
+                    self.assertEqual(thing["spec"]["userData"], script.replace("\n    ", "\n") + "\n")
+        # As the check is one: an unquoted number in a tag, and a field that is none, are found.
+        self.assertTrue(crd.problems({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "spec": {"tags": {"k8s.io/role/node": 1}}}))
+        self.assertIn(".spec.labels is no field", crd.problems({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "spec": {"labels": {}}}))
+
+    def test_the_reference_of_kinds_is_up_to_date(self):
+        """SEED-3-37."""
+        done = subprocess.run([sys.executable, ROOT / "tools/ways/reference.py", "--check"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_files_and_links_exist(self):
         for guide in GUIDES:

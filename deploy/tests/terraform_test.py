@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import crd
 import yaml
 from account import REGION, ROOT, Account, Emulator, expect_infrastructure
 
@@ -189,6 +190,7 @@ class Applied(TerraformTest):
         self.assertEqual((variables["CLUSTER_NAME"], variables["INTERRUPTION_QUEUE"]), ("shop", "shop"))
         pools = {o["metadata"]["name"]: o for o in self.rendered("karpenter-node-pools")}
         self.assertEqual(sorted(pools), ["default", "ondemand-pool", "spot-pool"])
+        self.assertEqual([p for o in pools.values() for p in crd.problems(o)], [])
         self.assertEqual(pools["default"]["spec"]["role"], "KarpenterNodeRole-shop")
         self.assertEqual(pools["default"]["spec"]["subnetSelectorTerms"], [{"id": s} for s in subnets])
         self.assertEqual(pools["default"]["spec"]["securityGroupSelectorTerms"], [{"id": group}])
