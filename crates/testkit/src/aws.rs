@@ -4,6 +4,8 @@
 //! wants of its account beyond what AWS APIs offer (faults, no capacity, prices, denied rights) it says through
 //! [`Account::change`]; `tools/aws_emulator/accounts.py` lists what can be said.
 
+#![allow(clippy::panic, reason = "only tests use it, and they have nothing better to do without it")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
