@@ -106,7 +106,8 @@ fn break_something(world: &World, chance: &mut Chance) {
         }
         3 => world.account.lock().refusals.clear(),
         4 => {
-            world.account.lock().pace.shown_after = SignedDuration::from_secs(i64::try_from(chance.below(30)).unwrap())
+            let seconds = i64::try_from(chance.below(30)).unwrap();
+            world.account.lock().pace.shown_after = SignedDuration::from_secs(seconds);
         }
         _ => {
             let at_call = world.account.all_calls() + 1 + usize::try_from(chance.below(12)).unwrap();
