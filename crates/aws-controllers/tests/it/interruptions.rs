@@ -163,6 +163,24 @@ async fn many_messages() {
     assert!((disrupted(&desk, "spot_interrupted", "spot", "graceful") - 98.0).abs() < 1e-9, "each once");
 }
 
+/// AWS-310, AC-304: a reboot keeps nobody from being interrupted.
+#[tokio::test(start_paused = true)]
+async fn while_rebooting() {
+    let desk = Desk::start().await;
+    desk.add_running("a", &[]).await;
+    let condition = |type_: &str| {
+        json!({ "type": type_, "status": "True", "reason": type_, "message": "",
+            "lastTransitionTime": desk.clock.now(), "observedGeneration": 1 })
+    };
+    let conditions = ["Launched", "Registered", "Rebooting"].map(condition);
+    desk.set_status::<NodeClaim>("a", json!({ "conditions": conditions })).await;
+    send(&desk, spot("i-a"));
+    settle(&desk).await;
+    assert!(desk.is_going("a").await);
+    assert!((disrupted(&desk, "spot_interrupted", "spot", "graceful") - 1.0).abs() < 1e-9);
+    assert!(desk.account.take("RebootInstances").is_empty());
+}
+
 /// AC-262: a claim that cannot be deleted keeps its message; the others are not held up.
 #[tokio::test(start_paused = true)]
 async fn the_api_refuses() {
