@@ -177,6 +177,10 @@ impl<'a> Simulator<'a> {
         !self.unsettled.is_empty() && !self.some_reboot
     }
 
+    pub(crate) fn is_unsettled(&self, node: &ExistingNode) -> bool {
+        self.unsettled.contains(node.name())
+    }
+
     pub fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }
@@ -306,7 +310,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// DIS-32.
-    fn may_move(&self, pod: &PodView) -> bool {
+    pub(crate) fn may_move(&self, pod: &PodView) -> bool {
         pod.is_disruptable(self.now) && !pdb::is_fully_blocked(pod, self.budgets.near(pod), self.now)
     }
 

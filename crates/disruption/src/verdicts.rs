@@ -2,12 +2,19 @@
 //!
 //! A verdict is what [`option::compute`] says of the node, without the plan behind it: whoever acts on it computes that.
 
+mod cache;
+
+use std::collections::BTreeSet;
+
 use karpenter_solver::{Asking, NodeId};
 
 use crate::candidates::Candidate;
 use crate::look::Look;
 use crate::option::{self, Hopeless};
 use crate::simulation::Simulator;
+
+pub use self::cache::Cache;
+use self::cache::Reads;
 
 /// What could be done about one node.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,39 +47,61 @@ pub fn of_each(candidates: &[&Candidate<'_>], look: &Look<'_>, simulator: &mut S
 
 /// The verdict on one node.
 pub fn of(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> Verdict {
-    quick(candidate, look, simulator).unwrap_or_else(|| match option::compute(&[candidate], look, simulator) {
-        Ok(found) if found.replacements.is_empty() => Verdict::Delete { savings: found.savings },
-        Ok(found) => Verdict::Replace { savings: found.savings },
-        Err(why) => Verdict::Stays(why),
+    of_reading(candidate, look, simulator).0
+}
+
+/// With what it read.
+fn of_reading(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> (Verdict, Reads) {
+    quick(candidate, look, simulator).unwrap_or_else(|| {
+        let verdict = match option::compute(&[candidate], look, simulator) {
+            Ok(found) if found.replacements.is_empty() => Verdict::Delete { savings: found.savings },
+            Ok(found) => Verdict::Replace { savings: found.savings },
+            Err(why) => Verdict::Stays(why),
+        };
+        (verdict, Reads::Everything)
     })
 }
 
 /// The same without naming pods and places; `None` where that takes a closer look.
-fn quick(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> Option<Verdict> {
+fn quick(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> Option<(Verdict, Reads)> {
     let plans_better = simulator.plans_better();
     let price = candidate.price.per_hour();
     let known = simulator.compiled()?;
     let node: NodeId = known.node(candidate.name())?;
-    let claim = known.without(&[node], Asking { leave_unsettled_alone: true }, |answer| {
+    let (claim, receivers) = known.without(&[node], Asking { leave_unsettled_alone: true }, |answer| {
         if answer.homeless() > 0 || answer.moves_to_starting_nodes() {
             return None;
         }
-        match answer.claims() {
-            0 => Some(Ok(None)),
-            _ if plans_better => None,
-            1 => answer.claim().map(|claim| Ok(Some(claim))),
-            many => Some(Err(Hopeless::ManyNodes(many))),
-        }
+        let receivers: BTreeSet<NodeId> = answer.moves().map(|(_, node)| node).collect();
+        let claim = match answer.claims() {
+            0 => Ok(None),
+            _ if plans_better => return None,
+            1 => Ok(Some(answer.claim()?)),
+            many => Err(Hopeless::ManyNodes(many)),
+        };
+        Some((claim, receivers))
     })??;
-    Some(match claim {
+    let names = receivers.into_iter().map(|node| known.name(node).to_owned()).collect();
+    let overflow = !matches!(claim, Ok(None));
+    let mut reads = Reads::of(known.residents(node), names, overflow);
+    let verdict = match claim {
         Err(why) => Verdict::Stays(why),
         Ok(None) => Verdict::Delete { savings: price },
         Ok(Some(claim)) => match option::replacement(&claim, &[candidate], price, look) {
-            Ok(_) if option::fit_soon(&[candidate], look, simulator) => Verdict::Stays(Hopeless::FitsSoon),
-            Ok(replacement) => Verdict::Replace { savings: price - option::known_price(&replacement) },
+            Ok(replacement) => {
+                if simulator.has_unsettled() {
+                    reads = Reads::Everything;
+                }
+                if option::fit_soon(&[candidate], look, simulator) {
+                    Verdict::Stays(Hopeless::FitsSoon)
+                } else {
+                    Verdict::Replace { savings: price - option::known_price(&replacement) }
+                }
+            }
             Err(why) => Verdict::Stays(why),
         },
-    })
+    };
+    Some((verdict, reads))
 }
 
 #[cfg(test)]

@@ -116,6 +116,10 @@ impl WhatIf {
         self.compiled.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok().map(NodeId)
     }
 
+    pub fn name(&self, node: NodeId) -> &str {
+        &self.compiled.nodes[node.0].name
+    }
+
     /// Its pods that would move.
     pub fn residents(&self, node: NodeId) -> &[Arc<PodView>] {
         &self.compiled.pods.all[self.residents[node.0].clone()]

@@ -18,6 +18,7 @@ use crate::look::{Look, sources};
 use crate::option::{self, Move};
 use crate::report::{Note, Subject};
 use crate::simulation::{Receiving, Simulator};
+use crate::verdicts::{Cache, Verdict};
 
 pub use self::by_value::{Outlook, Searched};
 
@@ -25,9 +26,11 @@ pub use self::by_value::{Outlook, Searched};
 const WINDOW: usize = 100;
 
 /// Pools that an earlier scan did not get to; they come first in the next (DIS-126).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub unseen: BTreeSet<String>,
+    /// What earlier scans found out.
+    pub verdicts: Cache,
 }
 
 /// One run of a consolidation method.
@@ -204,6 +207,7 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         let mut unseen: BTreeSet<String> =
             candidates.iter().map(|candidate| candidate.pool_name().to_owned()).collect();
         let mut skipped = false;
+        seen.verdicts.refresh(self.look, self.simulator);
         for candidate in interleaved(&candidates, &seen.unseen) {
             if should_stop() {
                 self.timed_out = true;
@@ -220,7 +224,11 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
             if balanced && balanced::is_hopeless(totals, candidate.price.per_hour(), candidate.reschedule_cost) {
                 continue;
             }
-            let found = match option::compute(&[candidate], self.look, self.simulator) {
+            let found = match seen.verdicts.of(candidate, self.look, self.simulator).0 {
+                Verdict::Stays(why) => Err(why),
+                _ => option::compute(&[candidate], self.look, self.simulator),
+            };
+            let found = match found {
                 Ok(found) => found,
                 Err(why) => {
                     self.notes.push(Note::unconsolidatable(candidate.node, why.to_string()));

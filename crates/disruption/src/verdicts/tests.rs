@@ -16,7 +16,7 @@ use karpenter_model::taints::{Effect, Taint, Toleration};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Verdict, of};
+use super::{Cache, Verdict, of};
 use crate::candidates::{Candidate, Class};
 use crate::look::Look;
 use crate::option;
@@ -260,6 +260,132 @@ proptest! {
             prop_assert_eq!(of(candidate, &look, &mut simulator), want, "{}", candidate.name());
         }
     }
+}
+
+/// Something that happens to a cluster: to which node, and what.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// The pod at this place ends.
+    Ends(usize, usize),
+    /// A pod comes.
+    Comes(usize, usize, i64),
+    Unsettled(usize),
+    Gone(usize),
+    Tainted(usize),
+    Budget(usize),
+    Waits,
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..7_usize, 0..5_usize).prop_map(|(node, pod)| Event::Ends(node, pod)),
+        4 => (0..7_usize, 0..3_usize, 1..5_i64).prop_map(|(node, app, cpu)| Event::Comes(node, app, cpu)),
+        1 => (0..7_usize).prop_map(Event::Unsettled),
+        1 => (0..7_usize).prop_map(Event::Gone),
+        1 => (0..7_usize).prop_map(Event::Tainted),
+        1 => (0..3_usize).prop_map(Event::Budget),
+        1 => Just(Event::Waits),
+    ]
+}
+
+fn happens(mut cluster: Cluster, event: Event, turn: usize) -> Cluster {
+    let count = cluster.snapshot.nodes.len();
+    if count == 0 {
+        return cluster;
+    }
+    match event {
+        Event::Ends(node, pod) => {
+            let node = &mut cluster.snapshot.nodes[node % count];
+            if !node.pods.is_empty() {
+                let gone = node.pods.remove(pod % node.pods.len());
+                node.requested.subtract(&gone.requests);
+            }
+            cluster
+        }
+        Event::Comes(node, app, cpu) => {
+            let node = &mut cluster.snapshot.nodes[node % count];
+            let drawn = Drawn { app, cpu, wishes: Vec::new() };
+            let new = pod(&drawn, running(&format!("later-{turn}"), 1));
+            if new.requests.fits(&node.available()) {
+                node.requested.add(&new.requests);
+                node.pods.push(PodView { node_name: Some(node.name().to_owned()), ..new }.into());
+            }
+            cluster
+        }
+        Event::Unsettled(node) => {
+            let (name, now) = (cluster.snapshot.nodes[node % count].name().to_owned(), cluster.now);
+            cluster.claim(&name, |claim| claim.last_pod_event = Some(now))
+        }
+        Event::Gone(node) => {
+            cluster.snapshot.nodes.remove(node % count);
+            cluster
+        }
+        Event::Tainted(node) => {
+            let name = cluster.snapshot.nodes[node % count].name().to_owned();
+            cluster.change(&name, |node| node.taints.push(Taint::new("new", "", Effect::NoSchedule)))
+        }
+        Event::Budget(app) => cluster.pdb(pdb(&format!("later-{turn}"), APPS[app], -1)),
+        Event::Waits => cluster.waiting(waiting(&format!("later-{turn}"), 2)),
+    }
+}
+
+proptest! {
+    /// G14, X6: whatever happens, a verdict that is still known is the one that a fresh look comes to.
+    #[test]
+    fn known_verdicts_are_fresh_ones(cluster in any_cluster(), events in prop::collection::vec(any_event(), 1..5), calm: bool) {
+        let mut cluster = cluster;
+        if calm {
+            // Pods that wait entangle everything with everything.
+            cluster.snapshot.pending.clear();
+        }
+        let mut cache = Cache::default();
+        let mut turns = vec![None];
+        turns.extend(events.into_iter().map(Some));
+        for (turn, event) in turns.into_iter().enumerate() {
+            if let Some(event) = event {
+                cluster = happens(cluster, event, turn);
+            }
+            let look = cluster.look();
+            let mut simulator = Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options);
+            cache.refresh(&look, &simulator);
+            let candidates = look.candidates(Class::Graceful, &mut Vec::new());
+            for candidate in &candidates {
+                let (verdict, known) = cache.of(candidate, &look, &mut simulator);
+                let fresh = of(candidate, &look, &mut simulator);
+                prop_assert_eq!(verdict, fresh, "{} known: {}, after {:?}", candidate.name(), known, event);
+            }
+        }
+    }
+}
+
+/// G14: a pod that ends far behind the nodes that a verdict looked at changes nothing about it.
+#[test]
+fn most_verdicts_outlive_a_change() {
+    let mut cluster = Cluster::new([instance_type("small", 4, 0.4, &[])]).pool("p", |_| ());
+    for at in 0..20 {
+        cluster = cluster.node(
+            &format!("n{at:02}"),
+            "p",
+            "small",
+            [running(&format!("x{at}"), 1), running(&format!("y{at}"), 1)],
+        );
+    }
+    let mut cache = Cache::default();
+    let mut judge = |cluster: &Cluster| {
+        cluster.with(|look, simulator| {
+            cache.refresh(look, simulator);
+            let kept = cache.len();
+            for candidate in look.candidates(Class::Graceful, &mut Vec::new()) {
+                cache.of(&candidate, look, simulator);
+            }
+            kept
+        })
+    };
+    assert_eq!(judge(&cluster), 0);
+    assert_eq!(judge(&cluster), 20, "nothing has happened");
+    let ended = happens(cluster, Event::Ends(19, 0), 0);
+    assert_eq!(judge(&ended), 19);
+    assert_eq!(judge(&happens(ended, Event::Ends(0, 0), 0)), 0, "all pods go to the first nodes");
 }
 
 /// DIS-87: what keeps a node is said as by the simulation itself.
