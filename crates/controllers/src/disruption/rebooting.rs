@@ -9,6 +9,7 @@ use karpenter_api::names::conditions::{self, reasons};
 use karpenter_disruption::methods::{Command, Going, RepairOf};
 use karpenter_disruption::reboot::commitment;
 use karpenter_model::annotations::REBOOT_HISTORY;
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::looking::World;
@@ -54,6 +55,20 @@ async fn write(ctx: &Context, going: &Going, repair: &RepairOf) -> Result<bool, 
     all.set(conditions::DISRUPTION_REASON, ConditionStatus::True, unhealthy, unhealthy);
     all.set(conditions::REBOOTING, ConditionStatus::True, reasons::REBOOT_REQUESTED, &commitment.message);
     let status = json!({ "conditions": changed.conditions() });
-    ctx.note_claim(merge_status_locked(&api, stored.as_ref(), status).await?);
-    Ok(true)
+    match merge_status_locked(&api, stored.as_ref(), status).await {
+        Ok(written) => {
+            ctx.note_claim(written);
+            Ok(true)
+        }
+        Err(error) => {
+            // It has not begun, so it does not count: twice, and the node would be replaced for reboots that never were. Who dies
+            // just here leaves one too many, which costs a reboot and no more.
+            let before = json!({ REBOOT_HISTORY: read.annotations().get(REBOOT_HISTORY) });
+            let patch = json!({ "metadata": { "annotations": before } });
+            if let Ok(restored) = merge_locked(&api, stored.as_ref(), patch).await {
+                ctx.note_claim(restored);
+            }
+            Err(error)
+        }
+    }
 }

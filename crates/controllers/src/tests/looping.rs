@@ -37,6 +37,8 @@ async fn pods_that_wait_for_a_replacement_hear_nothing_yet() {
     add_pool(&desk, "blue", json!({})).await;
     add_node(&desk, "large", LARGE, json!({})).await;
     desk.add_pod("web", on("large", "500m")).await;
+    // Once it is launched, the provisioner sees a node that exists.
+    desk.shop.book().down.insert("blue".to_owned());
     desk.work(60).await;
     assert_eq!(replacements(&desk).await.len(), 1);
     assert!(nominations(&desk, "web").await.is_empty());
