@@ -90,13 +90,30 @@ impl Receiving {
     }
 }
 
+impl Extend<(String, PodId)> for Receiving {
+    fn extend<I: IntoIterator<Item = (String, PodId)>>(&mut self, places: I) {
+        for (node, pod) in places {
+            self.0.entry(node).or_default().insert(pod);
+        }
+    }
+}
+
 impl FromIterator<(String, PodId)> for Receiving {
     fn from_iter<I: IntoIterator<Item = (String, PodId)>>(places: I) -> Self {
         let mut receiving = Self::default();
-        for (node, pod) in places {
-            receiving.0.entry(node).or_default().insert(pod);
-        }
+        receiving.extend(places);
         receiving
+    }
+}
+
+impl IntoIterator for Receiving {
+    type Item = (String, PodId);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    /// Node and pod.
+    fn into_iter(self) -> Self::IntoIter {
+        let places = self.0.into_iter().flat_map(|(node, pods)| pods.into_iter().map(move |pod| (node.clone(), pod)));
+        places.collect::<Vec<_>>().into_iter()
     }
 }
 
