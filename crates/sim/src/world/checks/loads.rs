@@ -12,8 +12,7 @@ use super::{Violation, name};
 
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    /// By node.
-    loads: BTreeMap<String, Load>,
+    by_node: BTreeMap<String, Load>,
     /// Nodes whose pods have changed since the last look.
     changed: BTreeSet<String>,
     /// What each node offers, with the object that said so.
@@ -66,7 +65,7 @@ impl Loads {
 
     fn add(&mut self, pod: &Value) {
         let Some(node) = node_of(pod) else { return };
-        let load = self.loads.entry(node.to_owned()).or_default();
+        let load = self.by_node.entry(node.to_owned()).or_default();
         load.pods.insert(key(pod));
         if !has_ended(pod) {
             for (resource, amount) in requests(pod) {
@@ -78,7 +77,7 @@ impl Loads {
 
     fn take(&mut self, pod: &Value) {
         let Some(node) = node_of(pod) else { return };
-        let Some(load) = self.loads.get_mut(node) else { return };
+        let Some(load) = self.by_node.get_mut(node) else { return };
         load.pods.remove(&key(pod));
         if !has_ended(pod) {
             for (resource, amount) in requests(pod) {
@@ -86,7 +85,7 @@ impl Loads {
             }
         }
         if load.pods.is_empty() {
-            self.loads.remove(node);
+            self.by_node.remove(node);
         }
     }
 
@@ -104,7 +103,7 @@ impl Loads {
             }
         }
         self.changed.retain(|node| {
-            let (Some((_, offer)), Some(load)) = (self.offers.get(node), self.loads.get(node)) else { return false };
+            let (Some((_, offer)), Some(load)) = (self.offers.get(node), self.by_node.get(node)) else { return false };
             let mut sound = true;
             for (resource, requested) in &load.requested {
                 let allocatable = offer.get(resource).copied().unwrap_or(0);
@@ -127,7 +126,7 @@ impl Loads {
     /// Pods on nodes that are not there, with their node.
     pub(super) fn orphans(&self, nodes: &[Arc<Value>]) -> BTreeMap<String, String> {
         let names: BTreeSet<&str> = nodes.iter().map(|node| name(node)).collect();
-        let without = self.loads.iter().filter(|(node, _)| !names.contains(node.as_str()));
+        let without = self.by_node.iter().filter(|(node, _)| !names.contains(node.as_str()));
         let pod = |key: &String| key.split_once('/').map_or(key.as_str(), |(_, name)| name).to_owned();
         without.flat_map(|(node, load)| load.pods.iter().map(move |key| (pod(key), node.clone()))).collect()
     }

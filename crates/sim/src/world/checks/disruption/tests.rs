@@ -110,8 +110,8 @@ fn nothing_is_replaced_by_its_like() {
         ("another price", "multi", "small", 0.9, false),
         ("not for money", "drift", "small", 1.0, false),
     ] {
-        let mut eye = Eye::default();
-        eye.worth = [("old".to_owned(), 1.0), ("more".to_owned(), 5.0), ("new".to_owned(), price)].into();
+        let worth = [("old".to_owned(), 1.0), ("more".to_owned(), 5.0), ("new".to_owned(), price)].into();
+        let mut eye = Eye { worth, ..Eye::default() };
         let claims = [
             sold("old", "small", &going(method)),
             sold("more", "huge", &going(method)),
