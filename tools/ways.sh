@@ -33,9 +33,9 @@ once() {
 
 # A stand-in for the Helm provider, which no registry of packages has.
 helm_provider() {
-  local source=$root/tools/terraform-provider-helm
+  local source=$root/tools/terraform-provider-helm to
   provider=$cache/terraform-provider-helm/$(cat "$source"/{go.mod,go.sum,main.go} | sha256sum | cut -c1-16)
-  local to=$provider/registry.terraform.io/hashicorp/helm/2.17.0/$(go env GOOS)_$(go env GOARCH)
+  to=$provider/registry.terraform.io/hashicorp/helm/2.17.0/$(go env GOOS)_$(go env GOARCH)
   build_helm_provider() {
     say 'building the stand-in for the Helm provider (once)'
     mkdir -p "$to" && (cd "$source" && go build -trimpath -mod=readonly -o "$to/terraform-provider-helm_v2.17.0" .)
@@ -57,7 +57,8 @@ python_tests() {
 cdk_tests() {
   need node 'install Node.js 20 or newer'
   need npm 'install npm'
-  local work=$cache/cdk/$(cat "$root"/cdk/package{,-lock}.json | sha256sum | cut -c1-16)
+  local work
+  work=$cache/cdk/$(cat "$root"/cdk/package{,-lock}.json | sha256sum | cut -c1-16)
   install_packages() {
     say 'installing the packages of the CDK add-on (once)'
     cp "$root"/cdk/package{,-lock}.json "$work/"
@@ -66,7 +67,7 @@ cdk_tests() {
   once "$work" install_packages || die 'npm could not install the packages of cdk/package-lock.json; is a package registry within reach?'
   (
     flock 9
-    rm -rf "$work"/{lib,tests,build,tsconfig.json}
+    rm -rf "${work:?}"/{lib,tests,build,tsconfig.json}
     cp -r "$root"/cdk/{lib,tests,tsconfig.json} "$work/"
     cd "$work"
     node_modules/.bin/tsc --project tsconfig.json

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "ways"))
-import iam  # noqa: E402, F401
+import iam
 
 REGION = "us-west-2"
 _number = count(300000000001)

@@ -1,7 +1,10 @@
 """The CloudFormation template, deployed."""
 
 import re
+import subprocess
+import sys
 import unittest
+from pathlib import Path
 
 import yaml
 from account import ROOT, Account, Emulator, Template, expect_infrastructure, iam
@@ -76,6 +79,10 @@ class Stack(unittest.TestCase):
 
 
 class Text(unittest.TestCase):
+    def test_a_linter_finds_nothing(self):
+        done = subprocess.run([Path(sys.executable).parent / "cfn-lint", ROOT / "deploy/cloudformation/karpenter.yaml"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
     def test_every_variable_of_a_substitution_is_something(self):
         template = yaml.load(TEMPLATE, Loader=Template)
         known = set(template["Parameters"]) | set(template["Resources"]) | {"AWS::Partition", "AWS::Region", "AWS::AccountId", "AWS::URLSuffix"}

@@ -7,7 +7,7 @@ from account import ROOT
 
 STATES = {"shown", "in parts", "guide", "needs an account", "not built yet"}
 # One item in a few words, its state, and what is said for it.
-ROW = re.compile(r"^\| (SEED-\d+-\d+) \| (.+?) \| ([a-z ]+) \| (.+) \|$", re.M)
+ROW = re.compile(r"^\| (SEED-\d+-\d+) \| (.+?) \| ([a-z ]+) \| (.+) \|$", re.MULTILINE)
 
 
 class Coverage(unittest.TestCase):
@@ -15,7 +15,7 @@ class Coverage(unittest.TestCase):
         self.rows = ROW.findall((ROOT / "docs/guides-coverage.md").read_text())
 
     def test_every_item_has_one_row(self):
-        rules = re.findall(r"^(SEED-\d+-\d+)\t", (ROOT / "docs/spec-rules.txt").read_text(), re.M)
+        rules = re.findall(r"^(SEED-\d+-\d+)\t", (ROOT / "docs/spec-rules.txt").read_text(), re.MULTILINE)
         self.assertEqual([item for item, *_ in self.rows], rules)
 
     def test_every_row_has_a_proof_or_a_reason(self):
@@ -30,7 +30,7 @@ class Coverage(unittest.TestCase):
 
     def test_a_required_item_is_not_missing(self):
         """What spec-rules.txt asks of tests cannot be said here to be missing."""
-        required = set(re.findall(r"^(SEED-\d+-\d+)\trequired\t", (ROOT / "docs/spec-rules.txt").read_text(), re.M))
+        required = set(re.findall(r"^(SEED-\d+-\d+)\trequired\t", (ROOT / "docs/spec-rules.txt").read_text(), re.MULTILINE))
         missing = {item for item, _, state, _ in self.rows if state in ("not built yet", "needs an account")}
         self.assertEqual(required & missing, set())
 

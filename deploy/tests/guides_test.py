@@ -26,7 +26,7 @@ KARPENTER = {"sandbox", "plan", "validate", "convert", "crds", "demo"}
 
 def blocks(path, language):
     """Fenced blocks of a guide, also of those that stand in a list."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", path.read_text(), re.S | re.M)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", path.read_text(), re.DOTALL | re.MULTILINE)
     return ["".join(line.removeprefix(indent) for line in body.splitlines(True)) for indent, body in found]
 
 

@@ -17,7 +17,7 @@ import yaml
 from account import ROOT
 
 sys.path.insert(0, str(ROOT / "tools" / "release"))
-import image  # noqa: E402
+import image
 
 VERSION = re.search(r'\[workspace.package\]\nversion = "(.*)"', (ROOT / "Cargo.toml").read_text())[1]
 

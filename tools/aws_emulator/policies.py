@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ways"))
-import iam  # noqa: E402
+import iam
 
 
 def resolved(settings):

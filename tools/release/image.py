@@ -10,7 +10,7 @@ import json
 import platform
 import re
 import subprocess
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from archive import tar, zipped
@@ -54,7 +54,7 @@ def image(binary, version, commit, time):
     """The OCI archive."""
     layer = tar(root(binary), time)
     packed = zipped(layer)
-    created = datetime.fromtimestamp(time, timezone.utc).isoformat().replace("+00:00", "Z")
+    created = datetime.fromtimestamp(time, UTC).isoformat().replace("+00:00", "Z")
     config = _json({
         "created": created, "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()), "os": "linux",
         "config": {"User": f"{USER}:{USER}", "Entrypoint": ["/karpenter-controller"], "WorkingDir": "/", "ExposedPorts": {"8080/tcp": {}, "8081/tcp": {}},

@@ -4,7 +4,7 @@
 import json
 import sys
 import uuid
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 PROGRAMS = ("karpenter-operator", "karpenter-cli")
 
@@ -35,7 +35,7 @@ def document(metadata, version, time):
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
         # The same content has the same number.
         "serialNumber": "urn:uuid:" + str(uuid.uuid5(uuid.NAMESPACE_URL, version + "".join(sorted(reference.values())))),
-        "metadata": {"timestamp": datetime.fromtimestamp(time, timezone.utc).isoformat().replace("+00:00", "Z"),
+        "metadata": {"timestamp": datetime.fromtimestamp(time, UTC).isoformat().replace("+00:00", "Z"),
                      "component": {"type": "application", "bom-ref": "karpenter", "name": "karpenter", "version": version}},
         "components": components,
         "dependencies": [{"ref": "karpenter", "dependsOn": sorted(reference[p["id"]] for p in packages if p["name"] in PROGRAMS)}]

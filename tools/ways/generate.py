@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import indent
 
 sys.path.insert(0, str(Path(__file__).parent))
-import iam  # noqa: E402
+import iam
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = "generated from deploy/iam by tools/ways/generate.py; change it there"
@@ -90,7 +90,7 @@ Resources:
         - Id: KarpenterInterruptionQueueTarget
           Arn: !GetAtt KarpenterInterruptionQueue.Arn
 """)
-    outputs = [f"""\
+    outputs = ["""\
 Outputs:
   NodeRoleArn:
     Value: !GetAtt KarpenterNodeRole.Arn
