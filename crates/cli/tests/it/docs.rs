@@ -56,3 +56,18 @@ fn commands_of_the_guides_print_what_they_say() {
         }
     }
 }
+
+/// SEED-0-30, SEED-4-10: what the guides for EKS and kOps apply is valid, with the rules that only the API server checks otherwise.
+#[test]
+fn manifests_of_the_guides_are_valid() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let files = [
+        "docs/examples/eks/nodepool.yaml",
+        "docs/examples/eks/nodeclass.yaml",
+        "deploy/kops/nodeclass.yaml",
+        "deploy/kops/nodepool.yaml",
+    ];
+    let args: Vec<&str> = ["validate"].into_iter().chain(files.iter().flat_map(|file| ["-f", *file])).collect();
+    let run = karpenter(&root, &args, b"");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
