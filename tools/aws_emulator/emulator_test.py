@@ -216,6 +216,13 @@ class Services(EmulatorTest):
         self.assertEqual(len(self.ec2.describe_launch_templates()["LaunchTemplates"]), 20)
         self.assertEqual(self.code(self.ec2.delete_launch_template, LaunchTemplateName="none"), "InvalidLaunchTemplateName.NotFoundException")
 
+    def test_profiles_are_listed_by_path(self):
+        iam = self.client("iam")
+        for name, path in (("a", "/karpenter/us-west-2/one/x/"), ("b", "/")):
+            iam.create_instance_profile(InstanceProfileName=name, Path=path)
+        found = iam.list_instance_profiles(PathPrefix="/karpenter/us-west-2/one/")["InstanceProfiles"]
+        self.assertEqual([p["InstanceProfileName"] for p in found], ["a"])
+
     def test_accounts_do_not_see_each_other(self):
         self.template()
         self.number = str(next(_number))

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
+from moto.iam.responses import IamResponse
 from moto.ssm import models as ssm
 
 from . import accounts, templates
@@ -86,6 +87,12 @@ def delete_launch_template(original):
     return deleted
 
 
+def list_instance_profiles(self):
+    # moto forgets the prefix.
+    prefix = self._get_param("PathPrefix") or "/"
+    return ActionResult({"InstanceProfiles": [p for p in self.backend.get_instance_profiles() if p.path.startswith(prefix)]})
+
+
 def _seed_parameters():
     original = ssm.ParameterDict._check_loading_status
 
@@ -132,5 +139,6 @@ def install():
     EC2Response.describe_spot_price_history = describe_spot_price_history
     EC2Response.describe_launch_templates = describe_launch_templates(EC2Response.describe_launch_templates)
     EC2Response.delete_launch_template = delete_launch_template(EC2Response.delete_launch_template)
+    IamResponse.list_instance_profiles = list_instance_profiles
     _seed_parameters()
     templates.install()

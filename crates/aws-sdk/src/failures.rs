@@ -7,6 +7,7 @@ use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use karpenter_aws::cloud::ApiError;
 
 /// The code and message of the service, or what kept it from answering.
+#[expect(clippy::needless_pass_by_value, reason = "every call ends with `map_err(failure)`")]
 pub(crate) fn failure<E>(error: SdkError<E, HttpResponse>) -> ApiError
 where
     E: ProvideErrorMetadata + Error + 'static,

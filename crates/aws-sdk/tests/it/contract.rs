@@ -126,11 +126,9 @@ impl Subject for OnEmulator {
     }
 
     async fn joined(&self, claim: &ClaimView, instance: &Instance) -> ClaimView {
-        ClaimView {
-            provider_id: Some(instance.provider_id.clone()),
-            node_name: Some("node".to_owned()),
-            ..claim.clone()
-        }
+        let mut joined = claim.clone();
+        joined.labels.extend(instance.labels.clone());
+        ClaimView { provider_id: Some(instance.provider_id.clone()), node_name: Some("node".to_owned()), ..joined }
     }
 
     /// Those that user data says.
