@@ -130,6 +130,9 @@ async fn live(seed: u64) {
         if world.account.lock().is_dead() {
             world.restart().await;
         }
+        let running = world.account.running();
+        let owners: BTreeSet<Option<&String>> = running.iter().map(|info| info.tags.get(CLAIM_UID_TAG)).collect();
+        assert_eq!(owners.len(), running.len(), "seed {seed}: a claim has two instances");
         let ids: Vec<&str> = core.claims.values().filter_map(|claim| claim.provider_id.as_deref()).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "seed {seed}: two claims share an instance");
     }
