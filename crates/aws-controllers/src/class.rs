@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::Aws;
 use crate::kept::Kept;
+use crate::report::readiness_changed;
 
 pub(crate) use images::invalidate_parameters;
 
@@ -157,7 +158,7 @@ async fn write_status(aws: &Aws, stored: &EC2NodeClass, class: &EC2NodeClass) ->
     let written = merge_status_locked(&aws.classes_api(), stored, status_value(class)).await;
     if let Some(written) = ignore_gone(written)? {
         aws.note_class(&written);
-        aws.report_written(stored, &written);
+        readiness_changed(stored, &written);
     }
     Ok(())
 }

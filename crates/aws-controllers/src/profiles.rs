@@ -135,9 +135,10 @@ impl Aws {
         for profile in self.services.iam.instance_profiles(&path).await.map_err(ProfileError::List)? {
             self.delete_profile(&profile.name).await?;
         }
-        match legacy_profile_name(cluster, region, &class.name) {
-            Some(name) => self.delete_profile(&name).await?,
-            None => tracing::debug!(nodeclass = class.name, "no legacy instance profile can have the class's name"),
+        if let Some(name) = legacy_profile_name(cluster, region, &class.name) {
+            self.delete_profile(&name).await?;
+        } else {
+            tracing::debug!(nodeclass = class.name, "no legacy instance profile can have the class's name");
         }
         self.profiles.made.forget_where(|(_, uid)| *uid == class.uid);
         Ok(())

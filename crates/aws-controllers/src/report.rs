@@ -42,15 +42,14 @@ impl Aws {
         event.dedupe.push(message);
         self.ctx.report.events.publish(event);
     }
+}
 
-    /// Said once, when it changes; conditions and their events say the rest.
-    pub(crate) fn report_written(&self, before: &EC2NodeClass, after: &EC2NodeClass) {
-        let ready = |class: &EC2NodeClass| class.condition(READY).map(|ready| ready.status);
-        let now = after.condition(READY);
-        if ready(before) == ready(after) {
-            return;
-        }
-        let (status, why) = now.map_or(("", ""), |ready| (ready.status.as_str(), ready.message.as_str()));
-        tracing::info!(nodeclass = after.name_any(), ready = status, why, "readiness of nodeclass changed");
+/// Said once, when it changes; conditions and their events say the rest.
+pub(crate) fn readiness_changed(before: &EC2NodeClass, after: &EC2NodeClass) {
+    let ready = |class: &EC2NodeClass| class.condition(READY).map(|ready| ready.status);
+    if ready(before) == ready(after) {
+        return;
     }
+    let (status, why) = after.condition(READY).map_or(("", ""), |now| (now.status.as_str(), now.message.as_str()));
+    tracing::info!(nodeclass = after.name_any(), ready = status, why, "readiness of nodeclass changed");
 }

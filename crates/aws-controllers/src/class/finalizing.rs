@@ -5,7 +5,7 @@ use karpenter_api::names::aws;
 use karpenter_aws::class::NodeClass;
 use karpenter_controllers::patch::{ignore_gone, merge_locked};
 use karpenter_controllers::queue::{ReconcileError, Requeue};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
@@ -52,5 +52,5 @@ async fn claims_of(aws: &Aws, class: &str) -> Result<Vec<String>, ReconcileError
         return Ok(known);
     }
     let listed = aws.ctx.claims_api().list(&ListParams::default()).await?;
-    Ok(listed.items.iter().filter(|claim| uses(claim)).map(|claim| claim.name_any()).collect())
+    Ok(listed.items.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any).collect())
 }

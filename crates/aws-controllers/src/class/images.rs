@@ -69,16 +69,14 @@ pub(super) async fn reconcile(aws: &Aws, class: &mut EC2NodeClass) -> Part {
 /// Parameters are read first; what they hold is kept on its own (AWS-57).
 async fn queries(aws: &Aws, class: &EC2NodeClass) -> Result<Queries, ImageError> {
     let terms = &class.spec.ami_selector_terms;
-    match terms.iter().find_map(|term| term.alias.as_deref()) {
-        Some(alias) => of_alias(aws, alias).await,
-        None => {
-            let mut ids = Vec::new();
-            for name in term_parameters(terms) {
-                ids.extend(of_parameter(aws, &class.name_any(), name).await?);
-            }
-            Ok((image_queries(terms, &ids), BTreeMap::new()))
-        }
+    if let Some(alias) = terms.iter().find_map(|term| term.alias.as_deref()) {
+        return of_alias(aws, alias).await;
     }
+    let mut ids = Vec::new();
+    for name in term_parameters(terms) {
+        ids.extend(of_parameter(aws, &class.name_any(), name).await?);
+    }
+    Ok((image_queries(terms, &ids), BTreeMap::new()))
 }
 
 /// Parameters that cannot be read are left out, as long as there is one that can (AWS-46).
