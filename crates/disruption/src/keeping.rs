@@ -125,7 +125,7 @@ fn room(candidate: &Candidate<'_>) -> Pair {
 /// What pods of the candidates need beyond what is free on nodes that stay anyway.
 fn asked(candidates: &[Candidate<'_>], look: &Look<'_>) -> Pair {
     let mut asked: Pair = [0.0; 2];
-    for pod in candidates.iter().flat_map(|one| one.reschedulable_pods()) {
+    for pod in candidates.iter().flat_map(Candidate::reschedulable_pods) {
         let one = pair(&pod.requests);
         asked = [asked[0] + one[0], asked[1] + one[1]];
     }

@@ -166,8 +166,8 @@ impl Print {
     }
 
     fn has_same_pods(&self, other: &Self) -> bool {
-        let same = |(a, b): (&(Arc<PodView>, bool), &(Arc<PodView>, bool))| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
-        self.pods.len() == other.pods.len() && self.pods.iter().zip(&other.pods).all(same)
+        self.pods.len() == other.pods.len()
+            && self.pods.iter().zip(&other.pods).all(|(a, b)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1)
     }
 
     /// Pods that only one of them has.
@@ -275,8 +275,8 @@ fn in_order(nodes: &[ExistingNode]) -> impl Iterator<Item = &ExistingNode> {
 
 fn forget(known: &mut BTreeMap<String, (Verdict, Reads)>, changed: &[Changed<'_>]) {
     // Who keeps others out of a whole zone changes places that nobody has looked at.
-    let far = |pod: &&Arc<PodView>| pod.scheduling.anti_affinity.iter().any(|term| term.key != labels::HOSTNAME);
-    if changed.iter().flat_map(|one| &one.pods).any(|pod| far(&pod)) {
+    let far = |pod: &Arc<PodView>| pod.scheduling.anti_affinity.iter().any(|term| term.key != labels::HOSTNAME);
+    if changed.iter().flat_map(|one| &one.pods).any(|pod| far(pod)) {
         known.clear();
     }
     known.retain(|name, (_, reads)| match reads {
