@@ -5,7 +5,6 @@
 
 mod held;
 mod moved;
-mod repaired;
 mod replaced;
 
 use std::time::Duration;
@@ -54,24 +53,6 @@ impl Stage {
 
     async fn allow(&self, pool: &str, budgets: Value) {
         self.patch("NodePool", pool, json!({"spec": {"disruption": {"budgets": budgets}}})).await;
-    }
-
-    /// A condition of a node, since long ago; `None` takes it away. Whoever else writes conditions is tried against.
-    async fn set_condition(&self, node: &str, type_: &str, status: Option<&str>) {
-        self.wait(&format!("{type_} of {node}"), async || {
-            let Some(read) = self.get("Node", node).await? else { return Ok(Some(())) };
-            let mut conditions = read["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions.retain(|condition| condition["type"] != type_);
-            let since = "2020-01-01T00:00:00Z";
-            conditions.extend(status.map(|status| {
-                json!({"type": type_, "status": status, "reason": "Test", "message": "",
-                    "lastTransitionTime": since, "lastHeartbeatTime": since})
-            }));
-            let version = &read["metadata"]["resourceVersion"];
-            let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
-            self.try_patch("Node", &format!("{node}/status"), &patch).await.map(|_| Some(()))
-        })
-        .await;
     }
 
     /// How often a decision with these labels was made about a pool.
