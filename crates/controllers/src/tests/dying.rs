@@ -99,7 +99,7 @@ async fn a_leader_may_die_at_any_step_of_a_deletion() {
     assert!(deaths >= 6, "{deaths}");
 }
 
-/// LC-133, Z34, VC-154: a condition that a dead leader left on a node which was never ready is cleared too.
+/// LC-133, Z34: a condition that a dead leader left on a node which was never ready is cleared too.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_on_a_node_that_was_never_ready_is_cleared() {
     let mut desk = Desk::start().await;

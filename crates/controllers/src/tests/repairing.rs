@@ -140,7 +140,7 @@ async fn a_refused_reboot_ends_in_a_replacement() {
     assert_eq!((is_going(desk.get("a").await.as_ref()), disrupted(&desk)), (true, Some(2.0)), "Z37");
 }
 
-/// Z8, Z9: a reboot that could not be asked for is not counted; a taint that somebody else puts on meanwhile stays.
+/// Z1, Z8: a reboot that could not be asked for is not counted; a taint that somebody else puts on meanwhile stays.
 #[tokio::test(start_paused = true)]
 async fn writes_of_a_reboot_respect_others() {
     let mut desk = ward().await;
@@ -155,7 +155,7 @@ async fn writes_of_a_reboot_respect_others() {
     assert_eq!(desk.ctx.report.metrics.all.disruption_decisions.value(["reboot", "unhealthy", ""]), Some(1.0));
     let taints = desk.get::<Node>("a").await.unwrap().spec.unwrap().taints.unwrap();
     let keys: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
-    assert!(keys.contains(&"example.com/theirs") && keys.contains(&"karpenter.sh/rebooting"), "Z9: {keys:?}");
+    assert!(keys.contains(&"example.com/theirs") && keys.contains(&"karpenter.sh/rebooting"), "{keys:?}");
 }
 
 /// Z10: a reboot that another provider's claim waits for is not ours to make.
