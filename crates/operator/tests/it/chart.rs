@@ -153,7 +153,6 @@ fn suites_find_what_they_look_for() {
         "settings.featureGates.nodeRepair=true",
         "settings.featureGates.capacityBuffer=true",
         "settings.featureGates.staticCapacity=true",
-        "serviceMonitor.enabled=true",
         "controller.resources.requests.cpu=1",
         "controller.resources.requests.memory=1Gi",
         "controller.resources.limits.cpu=2",
@@ -171,7 +170,6 @@ fn suites_find_what_they_look_for() {
         "requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": 2, "memory": "2Gi"},
     });
     assert_eq!(container["resources"], resources);
-    find(&objects, "ServiceMonitor", "karpenter");
 
     // The process reads its settings from there, and the name of the lease is the one that is looked for.
     let mut environment = environment(&objects);
