@@ -2,7 +2,6 @@
 
 mod cluster_objects;
 mod reports;
-mod shared;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +22,6 @@ use karpenter_platform::Clock;
 use kube::{Api, Client, Config};
 
 use cluster_objects::ClusterObjects;
-use shared::SharedProvider;
 
 /// The provider and what its controllers need beside it.
 #[derive(Debug)]
@@ -54,7 +52,7 @@ impl Started {
             ami_refresh_interval: settings.aws.ami_refresh_interval.as_signed(),
             subnet_refresh_interval: settings.aws.subnet_refresh_interval.as_signed(),
         };
-        Aws::new(context.clone(), services, Arc::new(SharedProvider(self.provider.clone())), options)
+        Aws::new(context.clone(), services, self.provider.clone(), options)
     }
 }
 

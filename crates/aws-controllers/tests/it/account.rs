@@ -211,13 +211,13 @@ impl Ec2Writes for Account {
     async fn create_fleet(&self, request: &FleetRequest, _: &str, run: Run) -> Answer<FleetAnswer> {
         let overrides = request.configs.iter().flat_map(|config| &config.overrides);
         let about: Vec<String> = overrides.map(|one| format!("{}/{}", one.instance_type, one.subnet_id)).collect();
-        self.call("CreateFleet", format!("{run:?} {}", about.join(" ")))?;
+        drop(self.call("CreateFleet", format!("{run:?} {}", about.join(" ")))?);
         Err(ApiError::new("DryRunOperation", "would have succeeded"))
     }
 
     async fn run_instances(&self, template: &LaunchTemplateRequest, known: &str, subnet: &str) -> Answer<()> {
         let tenancy = &template.data.placement.tenancy;
-        self.call("RunInstances", format!("{known}/{subnet} {tenancy}"))?;
+        drop(self.call("RunInstances", format!("{known}/{subnet} {tenancy}"))?);
         Err(ApiError::new("DryRunOperation", "would have succeeded"))
     }
 

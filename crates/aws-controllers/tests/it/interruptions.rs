@@ -189,7 +189,7 @@ async fn the_api_refuses() {
     desk.api.add_fault(Rule::new(Fault::RequestLost).kind("NodeClaim").verb(Verb::Delete).times(2));
     send(&desk, spot("i-a"));
     send(&desk, "{ not json".to_owned());
-    desk.wait(5).await;
+    settle(&desk).await;
     assert_eq!(left(&desk), 1, "only the one that asks for something");
     assert!(!desk.is_going("a").await);
     desk.wait(120).await;
@@ -204,7 +204,7 @@ async fn death_between_effect_and_delete() {
     desk.add_running("a", &[]).await;
     desk.account.break_call("DeleteMessage", ApiError::new("InternalError", ""));
     send(&desk, spot("i-a"));
-    desk.wait(5).await;
+    settle(&desk).await;
     assert!(desk.is_going("a").await);
     assert_eq!(left(&desk), 1);
     desk.kill();

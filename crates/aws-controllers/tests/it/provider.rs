@@ -144,7 +144,7 @@ impl Shared for Provider {
     }
 
     async fn run(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn subnets_described(&self, subnets: &[SubnetInfo]) {

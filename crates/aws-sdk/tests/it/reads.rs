@@ -212,7 +212,7 @@ async fn templates_are_found() {
     let world = world().await;
     let made = world.clients.writes.create_launch_template(&template("karpenter.k8s.aws/2")).await.unwrap();
     let reads = &world.clients.reads;
-    assert_eq!(reads.launch_template("karpenter.k8s.aws/2").await.unwrap(), [made.clone()]);
+    assert_eq!(reads.launch_template("karpenter.k8s.aws/2").await.unwrap(), std::slice::from_ref(&made));
     let tag = Filter::new("tag:eks:eks-cluster-name", ["shop"]);
     assert_eq!(reads.launch_templates(&[tag]).await.unwrap(), [made]);
     let missing = reads.launch_template("karpenter.k8s.aws/3").await.unwrap_err();

@@ -173,7 +173,7 @@ async fn what_goes() {
     let one = reads.instances_by_id(std::slice::from_ref(&id)).await.unwrap().remove(0);
     assert_eq!((one.tags["Name"].as_str(), one.tags["karpenter.sh/nodeclaim"].as_str()), ("node-1", "one"));
     writes.reboot_instance(&id).await.unwrap();
-    assert_eq!(writes.terminate_instances(std::slice::from_ref(&id)).await.unwrap(), [id.clone()]);
+    assert_eq!(writes.terminate_instances(std::slice::from_ref(&id)).await.unwrap(), std::slice::from_ref(&id));
     let one = reads.instances_by_id(&[id]).await.unwrap().remove(0);
     assert_eq!(one.state, "terminated");
     let gone = writes.terminate_instances(&["i-0123456789abcdef0".to_owned()]).await.unwrap_err();

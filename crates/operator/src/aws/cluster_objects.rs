@@ -33,7 +33,7 @@ impl ClusterObjects {
         let _ = self.context.set(Arc::downgrade(context));
     }
 
-    fn context(&self) -> Option<Arc<Context>> {
+    pub(super) fn context(&self) -> Option<Arc<Context>> {
         self.context.get()?.upgrade()
     }
 }

@@ -26,7 +26,7 @@ impl Reports for ClusterObjects {
     fn launch_failed(&self, failure: &LaunchFailure) {
         let Some(context) = self.context() else { return };
         let LaunchFailure { zone, zone_id, capacity_type, reason } = failure;
-        context.report.metrics.all.instance_launch_failures.increment([zone, zone_id, capacity_type, reason]);
+        context.report.metrics.all.instance_launch_failures.increment([zone.as_str(), zone_id, capacity_type, reason]);
     }
 
     fn termination_failed(&self, zone: &str, zone_id: &str) {
