@@ -1,8 +1,8 @@
 //! Sets of nodes by what they are worth: as many as the budgets allow, with several replacements where that is cheaper, in
 //! commands that stand by themselves.
 //!
-//! Nodes that save most for the room that they give up, with what moving their pods counts, come first ([`Keeping`]). The longest
-//! run of them is looked for whose pods the others can take, or a short one that is better replaced as a whole. Then nodes whose
+//! Nodes that save most for the room that they give up, with what moving their pods counts, come first ([`Keeping`]). The run of
+//! them is looked for of which the others can take most, or a short one that is better replaced as a whole. Then nodes whose
 //! pods still find room go one by one, and what is left is tried in small groups with new nodes, then one by one. Every
 //! command is found in the cluster that those before it leave behind, and a node that receives pods stays, so no pod moves twice.
 
@@ -21,8 +21,12 @@ use crate::worth::{self, Worth};
 
 /// Nodes that give way to several others together: more find better mixes, and fail together.
 const GROUP: usize = 8;
-/// Of so many nodes of a run one may have pods that fit nowhere; it stays, and the others go.
-const STUCK: usize = 20;
+/// Runs of nodes of so many lengths are tried; of fewer where there are many nodes, since each takes as long as its pods.
+const PARTS: usize = 24;
+const FEW_PARTS: usize = 8;
+const MANY: usize = 2000;
+/// Rounds of deleting: each finds room that the one before left.
+const ROUNDS: usize = 4;
 /// Nodes that are weighed as a whole with what would replace them.
 const TOGETHER: usize = 16;
 /// Attempts to leave out what does not fit.
@@ -78,8 +82,13 @@ impl<'a> Consolidation<'_, 'a, '_> {
             }
         }
         let mut commands = Vec::new();
-        let gone = self.front(&left, keeping, &mut commands, should_stop);
-        left.retain(|one| !gone.contains(one.name()));
+        for _ in 0..ROUNDS {
+            let gone = self.front(&left, keeping, &mut commands, should_stop);
+            left.retain(|one| !gone.contains(one.name()));
+            if gone.is_empty() || self.timed_out {
+                break;
+            }
+        }
         let gone = self.one_by_one(&left, &mut commands, should_stop);
         left.retain(|one| !gone.contains(one.name()));
         self.replace_groups(&left, &mut commands, should_stop);
@@ -118,7 +127,8 @@ impl<'a> Consolidation<'_, 'a, '_> {
         nodes.filter(|one| allowances.get_mut(one.pool_name()).is_some_and(crate::budgets::Allowance::take)).collect()
     }
 
-    /// The longest run of nodes, from the front, whose pods the others take, or a shorter one that is better replaced. Who went.
+    /// The run of nodes, from the front, of which most in price can go without anything in their place, or a short one that is
+    /// better replaced. Who went.
     fn front(
         &mut self,
         nodes: &[&Candidate<'a>],
@@ -127,21 +137,19 @@ impl<'a> Consolidation<'_, 'a, '_> {
         should_stop: &mut dyn FnMut() -> bool,
     ) -> BTreeSet<String> {
         let nodes = self.allowed(nodes);
-        let (mut low, mut high) = (1, nodes.len());
         let mut chosen: Vec<&Candidate<'a>> = Vec::new();
-        while low <= high {
+        let mut most = f64::MIN;
+        let parts = if nodes.len() > MANY { FEW_PARTS } else { PARTS };
+        for part in (1..=parts).rev() {
             self.timed_out |= should_stop();
-            if self.timed_out {
+            let count = nodes.len() * part / parts;
+            if count == 0 || self.timed_out {
                 break;
             }
-            let count = usize::midpoint(low, high);
             let clean = self.clean(&nodes[..count]);
-            // Here and there one does not fit anywhere, whatever else goes.
-            if clean.len() * STUCK >= count * (STUCK - 1) {
-                chosen = clean;
-                low = count + 1;
-            } else {
-                high = count - 1;
+            let value = keeping.value(clean.iter().map(|one| one.price.per_hour()).sum(), &clean);
+            if !clean.is_empty() && value > most {
+                (most, chosen) = (value, clean);
             }
         }
         if self.timed_out {
