@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::kinds::{NodeClaim, NodePool};
-use karpenter_controllers::Features;
 use karpenter_sim::chance::Chance;
 use karpenter_sim::cloud::{Settings, Stock, Swing};
-use karpenter_sim::fleet::{Ailment, Machine};
 use karpenter_sim::journal::Journal;
 use karpenter_sim::world::{Storm, World, cpu};
 use karpenter_testkit::build::node_pool;
@@ -21,7 +19,6 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::disruption::{converge, cost};
-use crate::repair::eventually;
 use crate::world::log;
 
 /// What people do while the storm blows.
@@ -43,14 +40,12 @@ enum Plot {
     Consolidate,
     /// The template of the pool changes, and every node is of an older one.
     Drift,
-    /// The kernel of a machine hangs, and somebody has to boot it.
-    Sick,
 }
 
 const PLOTS: [Plot; 6] =
     [Plot::Scale, Plot::DeleteClaim, Plot::DeleteNode, Plot::DeletePool, Plot::Static, Plot::LoseMachine];
-/// Of every fifth life: nodes are taken away on purpose, or booted.
-const MOVES: [Plot; 4] = [Plot::Consolidate, Plot::Consolidate, Plot::Drift, Plot::Sick];
+/// Of every fifth life: nodes are taken away on purpose.
+const MOVES: [Plot; 4] = [Plot::Consolidate, Plot::Consolidate, Plot::Drift, Plot::Drift];
 
 impl Plot {
     /// Nodes are taken away on purpose.
@@ -107,12 +102,7 @@ async fn life(seed: u64, life: Life, journal: Arc<Journal>) -> World {
         pool = pool.consolidate_after("30s");
     }
     let forever = cloud.spot_life.is_none();
-    let mut world = World::seeded(seed)
-        .journal(journal)
-        .replayed_by(command(seed))
-        .cloud(cloud)
-        .features(Features { static_capacity: true, repair: plot == Plot::Sick, ..Features::default() })
-        .pool(pool);
+    let mut world = World::seeded(seed).journal(journal).replayed_by(command(seed)).cloud(cloud).pool(pool);
     if seed % 3 == 1 {
         world = world.two_replicas();
     }
@@ -176,13 +166,6 @@ async fn act(w: &World, plot: Plot) {
             let patch = Patch::Merge(json!({"spec": {"template": {"metadata": {"labels": {"release": "next"}}}}}));
             w.done(pools.patch("default", &PatchParams::default(), &patch).await);
         }
-        Plot::Sick => {
-            let ailment = Ailment { status: "True".into(), reason: "Hangs".into(), since: w.clock.now() };
-            if let Some(id) = w.cloud.running().keys().next() {
-                w.excuse();
-                w.fleet.change(id, |machine| drop(machine.ailments.insert("KernelDeadlock".into(), ailment)));
-            }
-        }
         Plot::LoseMachine => {
             if let Some(id) = w.cloud.running().keys().next() {
                 w.lose(id);
@@ -193,10 +176,6 @@ async fn act(w: &World, plot: Plot) {
 
 /// What is moved on purpose is moved, also after everything is in its place.
 async fn come_to_rest(w: &World, plot: Plot) {
-    if plot == Plot::Sick {
-        eventually(w, "nobody is sick", async || !w.fleet.any(Machine::is_sick)).await;
-        w.settle().await;
-    }
     if plot.moves() {
         let before = cost(w);
         converge(w, Duration::from_mins(5)).await;
@@ -307,7 +286,7 @@ fn replay() {
 }
 
 /// What a fault leaves in a journal. Each of them has to happen to somebody.
-const FAULTS: [&str; 22] = [
+const FAULTS: [&str; 21] = [
     "InternalError",
     "Conflict",
     "Throttled",
@@ -329,7 +308,6 @@ const FAULTS: [&str; 22] = [
     "lost the lease",
     "the lease cannot be written",
     "nodes were taken away on purpose",
-    "rebooting ",
 ];
 
 /// 500 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does, from 100 on. Every seed is tried, and each that fails says how to see it again.
