@@ -36,7 +36,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let target = settings.memory_target_bytes();
     let warm = !settings.disable_controller_warmup;
     let span = tracing::info_span!("start", error = tracing::field::Empty);
-    let started = start(settings).instrument(span.clone()).await;
+    let started = Box::pin(start(settings).instrument(span.clone())).await;
     if let Err(error) = &started {
         span.record("error", format!("{error:#}"));
     }

@@ -51,7 +51,8 @@ async fn a_kernel_that_hangs_is_booted_again() {
     eventually(&w, "it is booted", async || boots(&w)[&id] != before[&id]).await;
     w.settle().await;
     assert!(!w.fleet.any(Machine::is_sick));
-    let names = |claims: &[karpenter_api::kinds::NodeClaim]| claims.iter().map(|c| c.name_any()).collect::<Vec<_>>();
+    let names =
+        |claims: &[karpenter_api::kinds::NodeClaim]| claims.iter().map(kube::ResourceExt::name_any).collect::<Vec<_>>();
     let after = w.claims().await;
     assert!(names(&after).contains(&claims[0].name_any()), "{:?}", names(&after));
     assert_eq!(w.running_pods().len(), 3);

@@ -21,7 +21,7 @@ async fn one_instance_per_claim_whenever_the_controller_dies() {
     scene
         .wait("the class is ready", async || {
             let class = scene.get("EC2NodeClass", "default").await?;
-            Ok(class.filter(|class| crate::live::scene::is_ready(class)).map(|_| ()))
+            Ok(class.filter(crate::live::scene::is_ready).map(|_| ()))
         })
         .await;
     let cases = CALLS.iter().flat_map(|call| [(*call, false), (*call, true)]);
