@@ -87,6 +87,17 @@ def delete_launch_template(original):
     return deleted
 
 
+def register_image(original):
+    def registered(self):
+        known = set(self.ec2_backend.amis)
+        answer = original(self)
+        # moto forgets what it is for.
+        for identifier in set(self.ec2_backend.amis) - known:
+            self.ec2_backend.amis[identifier].architecture = self._get_param("Architecture") or "x86_64"
+        return answer
+    return registered
+
+
 def list_instance_profiles(self):
     # moto forgets the prefix.
     prefix = self._get_param("PathPrefix") or "/"
@@ -139,6 +150,7 @@ def install():
     EC2Response.describe_spot_price_history = describe_spot_price_history
     EC2Response.describe_launch_templates = describe_launch_templates(EC2Response.describe_launch_templates)
     EC2Response.delete_launch_template = delete_launch_template(EC2Response.delete_launch_template)
+    EC2Response.register_image = register_image(EC2Response.register_image)
     IamResponse.list_instance_profiles = list_instance_profiles
     _seed_parameters()
     templates.install()

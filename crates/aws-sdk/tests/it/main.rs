@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test crate")]
 
-mod contract;
 mod faults;
 mod iam;
 mod logs;
