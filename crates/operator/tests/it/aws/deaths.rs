@@ -1,6 +1,5 @@
 //! The controller dies at each call of a launch, before and after it was carried out.
 
-use karpenter_aws::cloud::InstanceInfo;
 use serde_json::{Value, json};
 
 use super::OnAws;
@@ -42,15 +41,15 @@ async fn one_instance_per_claim_whenever_the_controller_dies() {
         aws.account.change(json!({"faults": []}));
         replica = aws.start(&format!("karpenter-{}", number + 1));
         scene.runs(&pool).await;
-        let instances = aws.instances().await;
-        let claims = scene.claims().await.unwrap();
-        let of = |claim: &Value| -> Vec<InstanceInfo> {
-            instances.iter().filter(|one| one.id == instance_id(claim)).cloned().collect()
-        };
-        for claim in &claims {
-            assert_eq!(of(claim).len(), 1, "{call} {applied}: {claim} {instances:?}");
-        }
-        assert_eq!(instances.len(), claims.len(), "{call} {applied}: {instances:?}");
-        assert_eq!(claims.len(), number + 1, "{call} {applied}");
+        scene
+            .wait(&format!("{call} {applied}: one instance for each claim"), async || {
+                let claims = scene.claims().await?;
+                let mut known: Vec<String> = claims.iter().map(|claim| instance_id(claim).to_owned()).collect();
+                let mut running: Vec<String> = aws.instances().await.into_iter().map(|one| one.id).collect();
+                known.sort();
+                running.sort();
+                Ok((claims.len() == number + 1 && known == running).then_some(()))
+            })
+            .await;
     }
 }
