@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::pod::PodId;
 use karpenter_solver::{Asking, NodeId, Placement};
 
-use super::{Command, Consolidation, Decided, WINDOW};
+use super::{Command, Consolidation, Decided, Method, WINDOW};
 use crate::balanced;
 use crate::candidates::Candidate;
 use crate::keeping::Keeping;
@@ -242,7 +242,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
                     allowance.take();
                 }
             }
-            let mut command = Command::delete(self.method, part);
+            let mut command = Command::delete(method_of(part), part);
             command.receiving = part.iter().filter_map(|node| receiving.remove(node.name())).flatten().collect();
             let votes = balanced::votes(&self.totals, &sources(part), command.savings);
             self.judge_many(part, &votes, true);
@@ -287,7 +287,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         if nodes.is_empty() {
             return None;
         }
-        let (look, totals, method) = (self.look, &self.totals, self.method);
+        let (look, totals, method) = (self.look, &self.totals, method_of(nodes));
         let soon = option::fit_soon(nodes, look, self.simulator);
         let found = self.simulator.settle(nodes, |simulated| {
             let found = option::of_simulated(simulated, nodes, look).ok().filter(wanted)?;
@@ -332,6 +332,11 @@ fn merge_deletes(commands: &mut Vec<Command>) {
 
 fn is_existing(place: &Placement) -> bool {
     matches!(place, Placement::Existing(_))
+}
+
+/// One node by itself is told as such, whoever found it (DC-178).
+fn method_of(nodes: &[&Candidate<'_>]) -> Method {
+    if nodes.len() == 1 { Method::Single } else { Method::Multi }
 }
 
 #[cfg(test)]

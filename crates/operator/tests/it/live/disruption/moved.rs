@@ -129,6 +129,7 @@ async fn spot_nodes_need_a_choice(turn: &Semaphore) {
     let narrow = stage.pool_of("narrow", &[], &none, spot(&["2", "8"], &["amd64"]));
     let (wide, narrow) = tokio::join!(stage.shrunk("wide", wide, "20", "1"), stage.shrunk("narrow", narrow, "6", "1"));
     turn.acquire().await.unwrap().forget();
+    stage.nobody_waits().await;
     for pool in ["spot-wide", "spot-narrow"] {
         stage.allow(pool, json!([{"nodes": "100%"}])).await;
     }
