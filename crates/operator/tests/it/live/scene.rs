@@ -223,7 +223,7 @@ impl<'a> Scene<'a> {
         self.wait("nobody waits for a node", async || {
             let command = "get pods --all-namespaces --field-selector=status.phase=Pending -o name";
             let out = self.installed.cluster.kubectl(command.split(' ')).await?;
-            Ok(out.stdout.trim().is_empty().then_some(()))
+            Ok(out.stdout.is_empty().then_some(()))
         })
         .await;
     }
