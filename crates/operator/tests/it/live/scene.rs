@@ -222,8 +222,8 @@ impl<'a> Scene<'a> {
     pub(crate) async fn nobody_waits(&self) {
         self.wait("nobody waits for a node", async || {
             let command = "get pods --all-namespaces --field-selector=status.phase=Pending -o name";
-            let out = self.installed.cluster.kubectl(command.split(' ')).await?;
-            Ok(out.stdout.is_empty().then_some(()))
+            let out = self.installed.cluster.kubectl(command.split(' ')).await.ok();
+            Ok(out.filter(|out| out.status.success() && out.stdout.is_empty()).map(|_| ()))
         })
         .await;
     }
