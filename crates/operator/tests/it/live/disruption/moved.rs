@@ -37,6 +37,8 @@ async fn many_become_one(done: &Semaphore) {
     filler["spec"]["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "filler"}}}]}});
     stage.create(workload("Deployment", "filler", 3, filler)).await;
+    // There is room for one more beside each of them.
+    stage.all_run(3).await;
     stage.create(workload("Deployment", "keeper", 3, stage.pod("keeper", "1", json!({})))).await;
     stage.all_run(6).await;
     assert_eq!(stage.claims().await.unwrap().len(), 3);
