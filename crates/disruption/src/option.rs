@@ -1,17 +1,19 @@
 //! What can be done about a set of nodes (DIS-104 … DIS-116).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels;
+use karpenter_model::pod::PodId;
 use karpenter_model::requirements::{Requirement, Requirements};
-use karpenter_solver::{PlannedClaim, unmet_min_values};
+use karpenter_solver::{Placement, PlannedClaim, unmet_min_values};
 
+use crate::balanced::{self, Score, Totals};
 use crate::candidates::Candidate;
 use crate::command::Decision;
 use crate::cost;
-use crate::look::Look;
+use crate::look::{Look, sources};
 use crate::simulation::{Question, Simulated, Simulator};
 
 /// A single spot node gives way only to a choice of so many types, or the cheapest would be taken back at once (DIS-115).
@@ -80,7 +82,7 @@ pub fn compute(
     if !simulated.homeless.is_empty() {
         return Err(Hopeless::Homeless(simulated.homeless_text()));
     }
-    let price: f64 = candidates.iter().map(|candidate| candidate.price.per_hour()).sum();
+    let price = price_of(candidates);
     match simulated.claims() {
         [] => Ok(Move { replacements: Vec::new(), savings: price, simulated }),
         [claim] => {
@@ -119,7 +121,7 @@ pub(crate) fn fit_soon(candidates: &[&Candidate<'_>], look: &Look<'_>, simulator
     then.homeless.is_empty() && then.claims().is_empty()
 }
 
-/// What a simulation of these nodes amounts to, with as many replacements as it takes.
+/// What a simulation of these nodes amounts to, with as many replacements as it takes; each part of it has to be worth it.
 pub(crate) fn of_simulated(
     simulated: Simulated,
     candidates: &[&Candidate<'_>],
@@ -128,10 +130,94 @@ pub(crate) fn of_simulated(
     if !simulated.homeless.is_empty() {
         return Err(Hopeless::Homeless(simulated.homeless_text()));
     }
-    let replacements = replacements(simulated.claims(), candidates, look)?;
-    let price: f64 = candidates.iter().map(|candidate| candidate.price.per_hour()).sum();
-    let savings = price - replacements.iter().map(known_price).sum::<f64>();
-    Ok(Move { replacements, savings, simulated })
+    let (mut all, mut savings) = (Vec::new(), 0.0);
+    for part in parts(&simulated, candidates) {
+        let (replacements, saved) = part.replaced(look)?;
+        all.extend(replacements);
+        savings += saved;
+    }
+    Ok(Move { replacements: all, savings, simulated })
+}
+
+/// Nodes whose pods meet on new nodes, with these new nodes: what stands or falls together. A node that is dear enough must not
+/// pay for the exchange of another that has nothing to do with it.
+pub(crate) struct Part<'c, 'a> {
+    pub(crate) nodes: Vec<&'c Candidate<'a>>,
+    pub(crate) claims: Vec<PlannedClaim>,
+}
+
+/// What makes a part worth it.
+pub(crate) struct Stands {
+    pub(crate) replacements: Vec<PlannedClaim>,
+    /// Per hour.
+    pub(crate) savings: f64,
+    pub(crate) votes: BTreeMap<String, Score>,
+}
+
+impl Part<'_, '_> {
+    /// What takes the place of its nodes, and what that saves per hour.
+    fn replaced(&self, look: &Look<'_>) -> Result<(Vec<PlannedClaim>, f64), Hopeless> {
+        let replacements = replacements(&self.claims, &self.nodes, look)?;
+        let savings = price_of(&self.nodes) - replacements.iter().map(known_price).sum::<f64>();
+        Ok((replacements, savings))
+    }
+
+    /// Everybody has a place, it costs less, and who has a say in it agrees. Where pods would `soon` fit without new nodes, these
+    /// are not bought.
+    pub(crate) fn stands(
+        &self,
+        simulated: &Simulated,
+        soon: bool,
+        look: &Look<'_>,
+        totals: &BTreeMap<String, Totals>,
+    ) -> Option<Stands> {
+        // A pod of somebody else that would lose its place is everybody's fault.
+        let matters = |id: &PodId| {
+            let ours = || self.nodes.iter().any(|node| node.reschedulable_pods().any(|pod| pod.id == *id));
+            !simulated.moved.contains(id) || ours()
+        };
+        if simulated.homeless.iter().any(|(pod, _)| matters(pod)) || (soon && !self.claims.is_empty()) {
+            return None;
+        }
+        let (replacements, savings) = self.replaced(look).ok()?;
+        let sources = sources(&self.nodes);
+        let votes = balanced::votes(totals, &sources, savings);
+        // A pool that is not worth less afterwards would be the same again in the next pass.
+        (savings > 0.0 && balanced::approved(&sources, &votes)).then_some(Stands { replacements, savings, votes })
+    }
+}
+
+/// The parts of a simulation, in the order of their first nodes. All is one part where a new node has only pods that wait
+/// anyway: nobody can say which of the nodes made it necessary.
+pub(crate) fn parts<'c, 'a>(simulated: &Simulated, candidates: &[&'c Candidate<'a>]) -> Vec<Part<'c, 'a>> {
+    let mut part_of: Vec<usize> = (0..candidates.len()).collect();
+    let mut first: Vec<Option<usize>> = vec![None; simulated.claims().len()];
+    for (at, candidate) in candidates.iter().enumerate() {
+        for pod in candidate.reschedulable_pods() {
+            let Some(Placement::New(claim)) = simulated.plan.placed.get(&pod.id) else { continue };
+            let (ours, theirs) = (part_of[at], first[*claim].map_or(part_of[at], |one| part_of[one]));
+            let (least, most) = (ours.min(theirs), ours.max(theirs));
+            part_of.iter_mut().filter(|part| **part == most).for_each(|part| *part = least);
+            first[*claim] = Some(least);
+        }
+    }
+    if first.contains(&None) {
+        return vec![Part { nodes: candidates.to_vec(), claims: simulated.claims().to_vec() }];
+    }
+    let mut parts: BTreeMap<usize, Part<'c, 'a>> = BTreeMap::new();
+    for (candidate, part) in candidates.iter().zip(&part_of) {
+        parts.entry(*part).or_insert_with(|| Part { nodes: Vec::new(), claims: Vec::new() }).nodes.push(candidate);
+    }
+    for (claim, first) in simulated.claims().iter().zip(first) {
+        if let Some(part) = first.and_then(|first| parts.get_mut(&part_of[first])) {
+            part.claims.push(claim.clone());
+        }
+    }
+    parts.into_values().collect()
+}
+
+fn price_of(nodes: &[&Candidate<'_>]) -> f64 {
+    nodes.iter().map(|node| node.price.per_hour()).sum()
 }
 
 /// Several replacements have to save this part of what the nodes cost: many pods move for it (G11).
@@ -139,12 +225,12 @@ const WORTH_SEVERAL: f64 = 0.2;
 
 /// What takes the place of these nodes, each with only what keeps the whole cheaper than they are, at whatever price of its
 /// list it is launched. One replacement as specified; several where that is clearly cheaper.
-pub(crate) fn replacements(
+fn replacements(
     claims: &[PlannedClaim],
     candidates: &[&Candidate<'_>],
     look: &Look<'_>,
 ) -> Result<Vec<PlannedClaim>, Hopeless> {
-    let price: f64 = candidates.iter().map(|candidate| candidate.price.per_hour()).sum();
+    let price = price_of(candidates);
     match claims {
         [] => Ok(Vec::new()),
         [claim] => {

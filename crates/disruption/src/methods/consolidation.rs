@@ -163,7 +163,7 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
     /// DIS-120, DIS-122.
     fn together(&mut self, nodes: &[&Candidate<'a>]) -> Option<Move> {
         let mut found = option::compute(nodes, self.look, self.simulator).ok()?;
-        self.consider(nodes, &found);
+        self.consider(nodes, &Command::of_move(self.method, nodes, found.clone(), Receiving::default()));
         if let [claim] = &found.replacements[..] {
             let kept = option::without_own_types(claim, nodes, self.look).ok()??;
             let price: f64 = nodes.iter().map(|node| node.price.per_hour()).sum();
@@ -174,16 +174,15 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
     }
 
     /// DIS-111: deletes are not announced.
-    fn consider(&mut self, nodes: &[&Candidate<'a>], found: &Move) {
-        if found.replacements.is_empty() {
+    fn consider(&mut self, nodes: &[&Candidate<'a>], command: &Command) {
+        if command.replacements.is_empty() {
             return;
         }
-        let command = Command::of_move(self.method, nodes, found.clone(), Receiving::default());
         for node in nodes {
             self.notes.push(Note::Considered {
                 subject: Subject::of(node.node),
                 text: command.text_of(node.name()),
-                savings: found.savings,
+                savings: command.savings,
             });
         }
     }
@@ -235,7 +234,10 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
                     continue;
                 }
             };
-            self.consider(&[candidate], &found);
+            self.consider(
+                &[candidate],
+                &Command::of_move(self.method, &[candidate], found.clone(), Receiving::default()),
+            );
             if self.judge_one(candidate, &found) {
                 let receiving = found.simulated.receiving(&self.look.snapshot.pending);
                 let command = Command::of_move(self.method, &[candidate], found, receiving);

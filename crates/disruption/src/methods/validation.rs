@@ -110,6 +110,10 @@ fn validate_all(command: &Command, look: &Look<'_>, simulator: &mut Simulator<'_
     if savings <= 0.0 || !balanced::approved(&sources, &votes) {
         return Err(Invalid::Scheduling);
     }
+    let stands = |part: &option::Part<'_, '_>| part.stands(&found.simulated, false, look, &totals).is_some();
+    if command.replacements.len() > 1 && !option::parts(&found.simulated, &nodes).iter().all(stands) {
+        return Err(Invalid::Scheduling);
+    }
     let receiving = found.simulated.receiving(&look.snapshot.pending);
     Ok(Command { receiving, savings, ..command.clone() })
 }

@@ -9,14 +9,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::pod::PodId;
-use karpenter_solver::{Asking, NodeId, Placement};
+use karpenter_solver::{Asking, NodeId, Placement, Plan};
 
 use super::{Command, Consolidation, Decided, Method, WINDOW};
 use crate::balanced;
 use crate::candidates::Candidate;
+use crate::command::Decision;
 use crate::keeping::Keeping;
 use crate::look::sources;
-use crate::option::{self, Move};
+use crate::option::{self, Part, Stands};
+use crate::simulation::Question;
 use crate::worth::{self, Worth};
 
 /// Nodes that give way to several others together: more find better mixes, and fail together.
@@ -89,8 +91,12 @@ impl<'a> Consolidation<'_, 'a, '_> {
                 break;
             }
         }
+        let before = commands.len();
         let gone = self.one_by_one(&left, &mut commands, should_stop);
         left.retain(|one| !gone.contains(one.name()));
+        if commands.len() > before + 1 {
+            commands = self.merge_deletes(commands, &candidates);
+        }
         self.replace_groups(&left, &mut commands, should_stop);
         self.simulator.forget();
         let found = commands.iter().map(|command: &Command| command.savings).sum();
@@ -156,11 +162,11 @@ impl<'a> Consolidation<'_, 'a, '_> {
             return BTreeSet::new();
         }
         let savings: f64 = chosen.iter().map(|one| one.price.per_hour()).sum();
-        if let Some(count) = self.best_with_new(&nodes, keeping, keeping.value(savings, &chosen))
-            && let Some(command) = self.command(&nodes[..count], |_| true)
-        {
-            commands.push(command);
-            return nodes[..count].iter().map(|one| one.name().to_owned()).collect();
+        if let Some(count) = self.best_with_new(&nodes, keeping, keeping.value(savings, &chosen)) {
+            let gone = self.replace(&nodes[..count], commands);
+            if !gone.is_empty() {
+                return gone;
+            }
         }
         for _ in 0..ATTEMPTS {
             let approved: Vec<&Candidate<'a>> =
@@ -192,8 +198,51 @@ impl<'a> Consolidation<'_, 'a, '_> {
                 gone.extend(self.delete_all(&[one], commands));
             }
         }
-        merge_deletes(commands);
         gone
+    }
+
+    /// Deletes that were found one after the other become as few commands as may be: those whose pods also find room when all go at
+    /// once, as the second look will see it. Looked at from the start, in the same order.
+    fn merge_deletes(&mut self, commands: Vec<Command>, candidates: &[Candidate<'a>]) -> Vec<Command> {
+        let by_name: BTreeMap<&str, &Candidate<'a>> = candidates.iter().map(|one| (one.name(), one)).collect();
+        let nodes_of = |command: &Command| -> Vec<&Candidate<'a>> {
+            command.going.iter().filter_map(|going| by_name.get(going.node.as_str()).copied()).collect()
+        };
+        self.simulator.forget();
+        let mut merged: Vec<Command> = Vec::new();
+        let mut at = 0;
+        while at < commands.len() {
+            let run = commands[at..].iter().take_while(|command| command.replacements.is_empty());
+            let mut count = run
+                .scan(0, |nodes, command| {
+                    *nodes += command.going.len();
+                    Some(*nodes)
+                })
+                .take_while(|nodes| *nodes <= WINDOW)
+                .count()
+                .max(1);
+            // Fewer of them, until all find room; one command by itself did when it was found.
+            while count > 1 {
+                let nodes: Vec<&Candidate<'a>> = commands[at..at + count].iter().flat_map(nodes_of).collect();
+                if self.clean(&nodes).len() == nodes.len() {
+                    break;
+                }
+                count /= 2;
+            }
+            let nodes: Vec<&Candidate<'a>> = commands[at..at + count].iter().flat_map(nodes_of).collect();
+            let receiving = self.simulator.settle(&nodes, |simulated| {
+                Some(nodes.iter().flat_map(|node| received(node, &simulated.plan)).collect::<Vec<_>>())
+            });
+            if count == 1 {
+                merged.push(commands[at].clone());
+            } else {
+                let mut command = Command::delete(method_of(&nodes), &nodes);
+                command.receiving = receiving.into_iter().flatten().collect();
+                merged.push(command);
+            }
+            at += count;
+        }
+        merged
     }
 
     /// How many nodes from the front are best replaced by new ones, where that is worth more than what else there is.
@@ -227,15 +276,6 @@ impl<'a> Consolidation<'_, 'a, '_> {
             (simulated.homeless.is_empty() && simulated.plan.placed.values().all(is_existing)).then_some(simulated)
         });
         let Some(simulated) = settled else { return BTreeSet::new() };
-        let mut receiving: BTreeMap<&str, Vec<(String, PodId)>> = BTreeMap::new();
-        for node in nodes {
-            let of_node = receiving.entry(node.name()).or_default();
-            for pod in node.reschedulable_pods() {
-                if let Some(Placement::Existing(name)) = simulated.plan.placed.get(&pod.id) {
-                    of_node.push((name.clone(), pod.id.clone()));
-                }
-            }
-        }
         for part in nodes.chunks(WINDOW) {
             for node in part {
                 if let Some(allowance) = self.allowances.get_mut(node.pool_name()) {
@@ -243,7 +283,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
                 }
             }
             let mut command = Command::delete(method_of(part), part);
-            command.receiving = part.iter().filter_map(|node| receiving.remove(node.name())).flatten().collect();
+            command.receiving = part.iter().flat_map(|node| received(node, &simulated.plan)).collect();
             let votes = balanced::votes(&self.totals, &sources(part), command.savings);
             self.judge_many(part, &votes, true);
             commands.push(command);
@@ -267,67 +307,95 @@ impl<'a> Consolidation<'_, 'a, '_> {
                 return;
             }
             let group = self.allowed(&group);
-            if group.len() > 1
-                && let Some(command) = self.command(&group, |_| true)
-            {
-                commands.push(command);
-                continue;
-            }
-            for one in group {
-                let free = self.allowed(&[one]);
-                if let Some(command) = self.command(&free, |moved| moved.savings > 0.0) {
-                    commands.push(command);
+            if self.replace(&group, commands).is_empty() {
+                for one in group {
+                    let free = self.allowed(&[one]);
+                    self.replace(&free, commands);
                 }
             }
         }
     }
 
-    /// The nodes as a command, in the cluster that the commands before leave behind; taken from the budgets.
-    fn command(&mut self, nodes: &[&Candidate<'a>], wanted: impl FnOnce(&Move) -> bool) -> Option<Command> {
+    /// Nodes that give way to others, in the cluster that the commands before leave behind. Parts that also stand alone are commands
+    /// of their own, so that none fails with another; what needs each other goes together. Who went.
+    fn replace(&mut self, nodes: &[&Candidate<'a>], commands: &mut Vec<Command>) -> BTreeSet<String> {
+        let mut nodes = nodes.to_vec();
+        let mut parts = Vec::new();
+        for _ in 0..ATTEMPTS {
+            if nodes.is_empty() {
+                break;
+            }
+            let simulated =
+                self.simulator.without(&nodes, Question { leave_unsettled_alone: true, ..Question::default() });
+            let soon = option::fit_soon(&nodes, self.look, self.simulator);
+            let stands = |part: &Part<'_, 'a>| part.stands(&simulated, soon, self.look, &self.totals).is_some();
+            let (stand, fall): (Vec<_>, Vec<_>) = option::parts(&simulated, &nodes).into_iter().partition(stands);
+            if fall.is_empty() {
+                parts = stand;
+                break;
+            }
+            nodes = stand.into_iter().flat_map(|part| part.nodes).collect();
+        }
+        let mut gone = BTreeSet::new();
+        let mut together: Vec<&Candidate<'a>> = Vec::new();
+        for part in parts {
+            match self.settle(&part.nodes, |parts| parts == 1) {
+                Some(command) => commands.push(command),
+                None => together.extend(&part.nodes),
+            }
+            gone.extend(part.nodes.iter().map(|node| node.name().to_owned()));
+        }
+        match self.settle(&together, |_| true) {
+            Some(command) => commands.push(command),
+            None => together.iter().for_each(|node| _ = gone.remove(node.name())),
+        }
+        gone
+    }
+
+    /// The nodes as a command, if all of its parts stand and there are so many of them; taken from the budgets.
+    fn settle(&mut self, nodes: &[&Candidate<'a>], wanted: impl FnOnce(usize) -> bool) -> Option<Command> {
         if nodes.is_empty() {
             return None;
         }
-        let (look, totals, method) = (self.look, &self.totals, method_of(nodes));
+        if self.allowed(nodes).len() < nodes.len() {
+            // Some of them have received pods by now.
+            return None;
+        }
+        let (look, totals) = (self.look, &self.totals);
         let soon = option::fit_soon(nodes, look, self.simulator);
-        let found = self.simulator.settle(nodes, |simulated| {
-            let found = option::of_simulated(simulated, nodes, look).ok().filter(wanted)?;
-            if soon && !found.replacements.is_empty() {
-                return None;
-            }
-            // A pool that is not worth less afterwards would be the same again in the next pass.
-            let sources = sources(nodes);
-            let votes = balanced::votes(totals, &sources, found.savings);
-            (found.savings > 0.0 && balanced::approved(&sources, &votes)).then_some((found, votes))
-        });
-        let (found, votes) = found?;
+        let (found, simulated) = self.simulator.settle(nodes, |simulated| {
+            let parts = option::parts(&simulated, nodes);
+            let found: Vec<Stands> =
+                parts.iter().map(|part| part.stands(&simulated, soon, look, totals)).collect::<Option<_>>()?;
+            wanted(found.len()).then_some((found, simulated))
+        })?;
         for node in nodes {
             if let Some(allowance) = self.allowances.get_mut(node.pool_name()) {
                 allowance.take();
             }
         }
-        self.consider(nodes, &found);
+        let mut command = Command::delete(method_of(nodes), nodes);
+        let mut votes = BTreeMap::new();
+        command.savings = 0.0;
+        for part in found {
+            command.savings += part.savings;
+            command.replacements.extend(part.replacements);
+            votes.extend(part.votes);
+        }
+        command.decision = Decision::of(nodes.len(), command.replacements.len());
+        command.receiving = nodes.iter().flat_map(|node| received(node, &simulated.plan)).collect();
+        self.consider(nodes, &command);
         self.judge_many(nodes, &votes, true);
-        let receiving = found.simulated.receiving(&look.snapshot.pending);
-        Some(Command::of_move(method, nodes, found, receiving))
+        Some(command)
     }
 }
 
-/// Deletes that were found one after the other become as few commands as may be.
-fn merge_deletes(commands: &mut Vec<Command>) {
-    let mut merged: Vec<Command> = Vec::new();
-    for command in commands.drain(..) {
-        let same =
-            |last: &&mut Command| last.replacements.is_empty() && last.going.len() + command.going.len() <= WINDOW;
-        match merged.last_mut().filter(same).filter(|_| command.replacements.is_empty()) {
-            Some(last) => {
-                last.going.extend(command.going);
-                last.receiving.extend(command.receiving);
-                last.savings += command.savings;
-            }
-            None => merged.push(command),
-        }
-    }
-    *commands = merged;
+/// Existing nodes that receive pods of this one, with the pods.
+fn received<'p>(node: &'p Candidate<'_>, plan: &'p Plan) -> impl Iterator<Item = (String, PodId)> + 'p {
+    node.reschedulable_pods().filter_map(|pod| match plan.placed.get(&pod.id) {
+        Some(Placement::Existing(name)) => Some((name.clone(), pod.id.clone())),
+        _ => None,
+    })
 }
 
 fn is_existing(place: &Placement) -> bool {

@@ -76,6 +76,46 @@ fn several_replacements_where_cheaper() {
     });
 }
 
+/// DIS-112, DIS-115, DIS-136: nodes that have nothing to do with each other do not pay for each other. The one that is worth it goes,
+/// as a command of its own; a spot node without a choice and a pool that finds too little in it keep theirs.
+#[test]
+fn unrelated_nodes_are_judged_by_themselves() {
+    let sized = |pool: &mut PoolView, types: &[&str], capacity_type: &str| {
+        everything(pool);
+        pool.requirements.add(Requirement::any_of(labels::INSTANCE_TYPE, types.iter().copied()));
+        pool.requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, [capacity_type]));
+    };
+    let of_pool = |pool: &str, cpu: i64| {
+        running(pool, cpu).but(|pod| pod.scheduling.node_selector.add(Requirement::any_of(labels::NODEPOOL, [pool])))
+    };
+    let types = [
+        instance_type("tiny", 2, 0.2, &[0.1; 3]),
+        instance_type("wide", 64, 60.0, &[30.0; 3]),
+        instance_type("two-thirds", 6, 0.8, &[]),
+        instance_type("whole", 9, 1.2, &[]),
+    ];
+    let mut cluster = Cluster::new(types)
+        .pool("dear", |pool| sized(pool, &["tiny", "wide"], "on-demand"))
+        .pool("spot", |pool| sized(pool, &["tiny", "wide"], "spot"))
+        .pool("balanced", |pool| {
+            sized(pool, &["two-thirds", "whole"], "on-demand");
+            pool.consolidation_policy = ConsolidationPolicy::Balanced;
+        })
+        .node("a", "dear", "wide", [of_pool("dear", 1)])
+        .node("b", "spot", "wide spot", [of_pool("spot", 1)])
+        .node("c", "balanced", "whole", [of_pool("balanced", 5)]);
+    cluster.gates.spot_to_spot = true;
+    let found = searched(&cluster);
+    let gone: Vec<Vec<&str>> = found
+        .decided
+        .commands
+        .iter()
+        .map(|command| command.going.iter().map(|going| going.node.as_str()).collect())
+        .collect();
+    assert_eq!(gone, [["a"]], "{:?}", texts(&found.decided));
+    assert_eq!(found.decided.commands[0].method, Method::Single, "DC-178");
+}
+
 /// DIS-117, DIS-61: a budget is taken once, whatever the commands.
 #[test]
 fn budgets_hold_over_all_commands() {
@@ -170,7 +210,7 @@ proptest! {
         prop_assert!(found.outlook.found <= found.outlook.most + 1e-6, "{:?}", found.outlook);
         if let Some(first) = found.decided.commands.first() {
             let checked = validate(first, &look, &mut new().uncompiled());
-            prop_assert!(checked.outcome.is_ok(), "{:?}: {}", checked.outcome, first.text());
+            prop_assert!(checked.outcome.is_ok(), "{:?}: {:?}", checked.outcome, texts(&found.decided));
         }
     }
 }
