@@ -121,7 +121,7 @@ mod tests {
         claim
     }
 
-    /// LIF-120, LC-124, Y22: sums follow claims, labels and prices.
+    /// LIF-120, API-193, LC-124, Y22: sums follow claims, labels and prices.
     #[test]
     fn pools_cost_what_their_claims_cost() {
         let mut prices = Prices::default();

@@ -101,7 +101,7 @@ fn kinds_are_called_as_specified() {
     }
 }
 
-/// API-34: `kubectl scale` reads and writes these paths.
+/// API-34, LIF-93: `kubectl scale` reads and writes these paths.
 #[test]
 fn a_pool_scales_by_replicas() {
     let crd = find("karpenter.sh", "v1", "NodePool").unwrap();

@@ -25,7 +25,7 @@ fn wanted() -> impl Iterator<Item = Wanted<'static>> {
     })
 }
 
-/// API-182, API-183, API-186, API-187, API-188, API-189, API-192, API-198, API-200, API-205, API-206, API-207, API-208,
+/// API-182, API-183, API-186, API-187, API-188, API-189, API-192, API-194, API-196, API-198, API-200, API-205, API-206, API-207, API-208,
 /// LIF-127, V15-17, V15-18, V15-21, V15-136: what is served is what the specification lists, to the letter and nothing else.
 #[test]
 fn the_exposition_is_the_catalogue_of_the_specification() {

@@ -173,7 +173,7 @@ async fn reboots_of_other_providers_are_theirs() {
     assert_eq!(says(desk.claim("theirs").await.conditions(), "Rebooting"), ("True", "RebootRequested"));
 }
 
-/// LIF-84 … LIF-89, LC-84, LC-86, LC-87, LC-90, V15-51: with the legacy flag sick nodes are deleted at once, whatever budgets and
+/// LIF-84, LIF-85, LIF-86, LIF-88, LIF-89, LC-84, LC-86, LC-87, LC-90, V15-51: with the legacy flag sick nodes are deleted at once, whatever budgets and
 /// annotations say, with a deadline that is over.
 #[tokio::test(start_paused = true)]
 async fn the_legacy_controller_deletes_sick_nodes() {
@@ -216,4 +216,35 @@ async fn the_legacy_controller_leaves_sick_pools_alone() {
     assert!(
         said.iter().any(|(kind, name, reason, _)| (kind == "Node" && name == "a") && reason == "NodeRepairBlocked")
     );
+}
+
+/// LIF-87, LC-89: a claim without a pool is weighed among all nodes, of whatever pool: one of six may go, where two of its own
+/// kind would be too many of two.
+#[tokio::test(start_paused = true)]
+async fn the_legacy_controller_weighs_claims_without_a_pool_among_all_nodes() {
+    let features = crate::Features { legacy_repair: true, ..crate::Features::default() };
+    let mut desk = Desk::with(Setup { features, policies: policies(), ..Setup::default() }).await;
+    add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
+    for name in ["a", "b", "c", "d", "e"] {
+        add_node(&desk, name, SMALL, json!({})).await;
+    }
+    desk.add_launched("alone", true, json!({})).await;
+    assert!(!desk.claim("alone").await.labels().contains_key("karpenter.sh/nodepool"));
+    set_conditions(&desk, "a", "False", "True", "1").await;
+    set_conditions(&desk, "b", "False", "True", "1").await;
+    set_conditions(&desk, "c", "False", "True", "1").await;
+    set_conditions(&desk, "alone", "False", "True", "1").await;
+    desk.work(11 * 60).await;
+    assert!(!is_going(desk.get("alone").await.as_ref()), "four of six are too many");
+    let told = |events: &[(String, String, String, String)]| {
+        events.iter().any(|(kind, name, reason, text)| {
+            kind == "Node" && name == "alone" && reason == "NodeRepairBlocked" && !text.contains("nodepool")
+        })
+    };
+    assert!(told(&desk.all_events().await));
+    for name in ["a", "b", "c"] {
+        set_conditions(&desk, name, "True", "True", "2").await;
+    }
+    desk.wait(6 * 60).await;
+    assert!(is_going(desk.get("alone").await.as_ref()), "one of six may go");
 }
