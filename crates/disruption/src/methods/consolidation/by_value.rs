@@ -95,7 +95,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let gone = self.one_by_one(&left, &mut commands, should_stop);
         left.retain(|one| !gone.contains(one.name()));
         if commands.len() > before + 1 {
-            commands = self.merge_deletes(commands, &candidates);
+            commands = self.merge_deletes(&commands, &candidates);
         }
         self.replace_groups(&left, &mut commands, should_stop);
         self.simulator.forget();
@@ -203,7 +203,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
 
     /// Deletes that were found one after the other become as few commands as may be: those whose pods also find room when all go at
     /// once, as the second look will see it. Looked at from the start, in the same order.
-    fn merge_deletes(&mut self, commands: Vec<Command>, candidates: &[Candidate<'a>]) -> Vec<Command> {
+    fn merge_deletes(&mut self, commands: &[Command], candidates: &[Candidate<'a>]) -> Vec<Command> {
         let by_name: BTreeMap<&str, &Candidate<'a>> = candidates.iter().map(|one| (one.name(), one)).collect();
         let nodes_of = |command: &Command| -> Vec<&Candidate<'a>> {
             command.going.iter().filter_map(|going| by_name.get(going.node.as_str()).copied()).collect()
