@@ -298,22 +298,17 @@ impl Api {
         std::future::pending().await
     }
 
-    /// A loop is told once what it is; then it has to let time pass.
+    /// A loop is told once what it is; from then on whoever asks for anything has to let time pass, so that somebody looks at
+    /// the report soon.
     async fn guarded(&self, call: &Call) -> Option<Result<Response<Body>, BoxError>> {
-        let (told, report) = {
-            let mut guard = lock(&self.inner.guard);
-            let told = guard.report().is_some();
-            let what = || format!("{} {} {}", call.verb.name(), call.kind.kind, call.name);
-            if !guard.exceeded(call.now, what) {
-                return None;
-            }
-            (told, guard.report().unwrap_or_default().to_owned())
-        };
+        let told = lock(&self.inner.guard).report().is_some();
         if told {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             return None;
         }
-        Some(Err(report.into()))
+        let mut guard = lock(&self.inner.guard);
+        let what = || format!("{} {} {}", call.verb.name(), call.kind.kind, call.name);
+        guard.exceeded(call.now, what).then(|| Err(guard.report().unwrap_or_default().to_owned().into()))
     }
 
     fn handle(

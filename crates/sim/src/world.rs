@@ -419,8 +419,8 @@ impl World {
         let (api, fleet, cloud) = (&self.api, &*self.fleet, &*self.cloud);
         let sight = checks::Sight { api, fleet, cloud, replacement: self.replacement(), now: self.clock.now() };
         let mut found = watcher.look(sight);
-        let concerned = self.objects("", "v1", "Pod").len() + self.objects("karpenter.sh", "v1", "NodeClaim").len();
-        found.extend(self.overseer.found(concerned));
+        let (pods, claims) = (self.objects("", "v1", "Pod"), self.objects("karpenter.sh", "v1", "NodeClaim"));
+        found.extend(self.overseer.found(pods.len(), claims.len()));
         found
     }
 

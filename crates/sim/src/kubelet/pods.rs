@@ -1,7 +1,7 @@
 //! The pods of a machine: started when bound, ready after a while, ended when deleted or done.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,8 +16,24 @@ use super::node::address;
 use super::{Host, Kubelets};
 use crate::cluster::{Cluster, Outcome, Queue, Requeue, key_of};
 
-/// In which boot of its machine each pod's containers were started, by the pod's uid.
-type Started = Mutex<BTreeMap<String, String>>;
+/// How long it takes at least until a pod is gone: time passes between any two things, also where nothing has to end. Without
+/// it somebody who sees nodes late could place pods on a node that is drained, and would never come to see the taint.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// What is remembered of pods, by their uid.
+#[derive(Debug, Default)]
+struct Remembered {
+    /// In which boot of its machine a pod's containers were started.
+    boots: BTreeMap<String, String>,
+    /// When pods were first seen to be on their way out.
+    leaving: BTreeMap<String, Timestamp>,
+}
+
+type Started = Mutex<Remembered>;
+
+fn lock(started: &Started) -> MutexGuard<'_, Remembered> {
+    started.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 pub(super) async fn run(kubelets: &Kubelets) {
     let queue = Arc::<Queue>::default();
@@ -119,11 +135,15 @@ async fn end(kubelets: &Kubelets, started: &Started, pod: &Pod) -> Outcome {
         told(pod, "stops-after").unwrap_or_else(|| kubelets.drawn(kubelets.pace.stop, &["stop", &pod.name_any()]));
     // Containers that never ran have nothing to end.
     let takes = if phase(pod) == "Running" { takes.min(grace) } else { Duration::ZERO };
-    if let Some(wait) = left(after(asked, takes), cluster.now()) {
+    let (uid, now) = (pod.uid().unwrap_or_default(), cluster.now());
+    // What the API says of when it was asked is in whole seconds.
+    let seen = *lock(started).leaving.entry(uid.clone()).or_insert(now);
+    if let Some(wait) = left(after(asked, takes).max(after(seen, MOMENT)), now) {
         return Ok(Requeue::After(wait));
     }
-    started.lock().unwrap_or_else(PoisonError::into_inner).remove(&pod.uid().unwrap_or_default());
+    lock(started).boots.remove(&uid);
     cluster.delete(pod, Some(0)).await?;
+    lock(started).leaving.remove(&uid);
     Ok(Requeue::OnChange)
 }
 
@@ -140,10 +160,7 @@ async fn start(kubelets: &Kubelets, started: &Started, host: &Host, pod: &Pod, n
     if let Some(wait) = left(after(bound, takes), cluster.now()) {
         return Ok(Requeue::After(wait));
     }
-    started
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(pod.uid().unwrap_or_default(), host.boot_id().to_owned());
+    lock(started).boots.insert(pod.uid().unwrap_or_default(), host.boot_id().to_owned());
     let ready = told(pod, "ready-after").is_none_or(|pause| pause.is_zero());
     let mut status = running(pod, cluster, ready, 0);
     status["hostIP"] = json!(address(node));
@@ -161,7 +178,7 @@ async fn run_on(kubelets: &Kubelets, started: &Started, host: &Host, pod: &Pod) 
     let now = cluster.now();
     let uid = pod.uid().unwrap_or_default();
     let boot = host.boot_id().to_owned();
-    let before = started.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, boot.clone());
+    let before = lock(started).boots.insert(uid, boot.clone());
     let restarts = restarts(pod);
     if before.is_some_and(|before| before != boot) {
         cluster.patch_status(pod, running(pod, cluster, true, restarts + 1)).await?;

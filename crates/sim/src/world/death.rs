@@ -137,7 +137,7 @@ impl CloudProvider for MortalCloud {
     }
 
     async fn instance_types(&self, pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
-        self.reach("cloud instance types", false).await;
+        self.reach(&format!("cloud instance types {}", pool.name), false).await;
         self.life.call("cloud instance types", self.cloud.instance_types(pool)).await
     }
 

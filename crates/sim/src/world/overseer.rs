@@ -12,6 +12,9 @@ use super::process::lease;
 /// How often one thing may be asked of one object within a minute. What is tried again waits a second and longer; ten times
 /// a second would be a conflict that nobody gets out of.
 const PER_MINUTE: u32 = 90;
+/// How often the types of one pool may be asked for within a minute, for each claim that there is: each is compared with them now
+/// and then, and all of them at once by a process that has just begun.
+const TYPES_FOR_EACH: u32 = 3;
 /// How often something of one kind may be made within a minute, for each pod and each claim that there is: a claim, and what
 /// is told about it.
 const MADE_FOR_EACH: u32 = 12;
@@ -69,12 +72,21 @@ impl Overseer {
         lease.and_then(|lease| Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())).unwrap_or_default()
     }
 
-    pub(super) fn found(&self, pods_and_claims: usize) -> Vec<Violation> {
+    pub(super) fn found(&self, pods: usize, claims: usize) -> Vec<Violation> {
         let mut seen = self.lock();
-        let made =
-            PER_MINUTE.saturating_add(MADE_FOR_EACH.saturating_mul(u32::try_from(pods_and_claims).unwrap_or(u32::MAX)));
-        let limit =
-            |what: &str| if what.starts_with("POST ") && !what.ends_with("/eviction") { made } else { PER_MINUTE };
+        let more = |each: u32, count: usize| {
+            PER_MINUTE.saturating_add(each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)))
+        };
+        let (made, types) = (more(MADE_FOR_EACH, pods + claims), more(TYPES_FOR_EACH, claims));
+        let limit = |what: &str| {
+            if what.starts_with("POST ") && !what.ends_with("/eviction") {
+                made
+            } else if what.starts_with("cloud instance types ") {
+                types
+            } else {
+                PER_MINUTE
+            }
+        };
         let too_often = seen.calls.iter().filter(|(what, times)| **times > limit(what));
         let mut found: Vec<Violation> =
             too_often.map(|(what, times)| Violation::HotLoop { what: what.clone(), times: *times }).collect();
@@ -95,12 +107,26 @@ mod tests {
             overseer.sees(at(60 + call / 2), "", "PATCH /api/v1/nodes/n", true);
             overseer.sees(at(60 + call / 2), "", "POST /api/v1/namespaces/default/events", true);
         }
-        assert_eq!(overseer.found(0), []);
+        assert_eq!(overseer.found(0, 0), []);
         overseer.sees(at(119), "", "PATCH /api/v1/nodes/n", true);
         overseer.sees(at(119), "", "POST /api/v1/namespaces/default/events", true);
-        let found: Vec<String> = overseer.found(1).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = overseer.found(1, 0).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["PATCH /api/v1/nodes/n was asked 91 times within a minute"]);
         overseer.sees(at(120), "", "PATCH /api/v1/nodes/n", true);
-        assert_eq!(overseer.found(0), [], "another minute");
+        assert_eq!(overseer.found(0, 0), [], "another minute");
+    }
+
+    #[test]
+    fn every_claim_may_ask_for_types_but_not_all_the_time() {
+        let overseer = Overseer::new(apiserver::Api::default());
+        let at = Timestamp::from_second(60).unwrap();
+        let ask = |times: u32, what: &str| (0..times).for_each(|_| overseer.sees(at, "", what, false));
+        ask(120, "cloud instance types default");
+        ask(90, "cloud list");
+        assert_eq!(overseer.found(500, 10), []);
+        let found = |pods, claims| overseer.found(pods, claims).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(found(500, 9), ["cloud instance types default was asked 120 times within a minute"]);
+        ask(1, "cloud list");
+        assert_eq!(found(500, 10), ["cloud list was asked 91 times within a minute"]);
     }
 }

@@ -2,6 +2,7 @@
 //! in place.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -319,13 +320,24 @@ const FAULTS: [&str; 21] = [
     "nodes were taken away on purpose",
 ];
 
-/// 200 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does, from 100 on. Every seed is tried, and each that fails says how to see it again.
+/// From 100 on; `300..400` is a part of them.
+fn chosen() -> Range<u64> {
+    let text = std::env::var("KARPENTER_SIM_SEEDS").unwrap_or_else(|_| "500".to_owned());
+    match text.split_once("..") {
+        Some((first, end)) => first.parse().unwrap()..end.parse().unwrap(),
+        None => 100..100 + text.parse::<u64>().unwrap(),
+    }
+}
+
+/// 500 seeds, or `KARPENTER_SIM_SEEDS=5000` of them as `make soak` does. Every seed is tried, and each that fails says how to
+/// see it again.
 #[test]
 fn calm_follows_every_storm() {
-    let count: u64 = std::env::var("KARPENTER_SIM_SEEDS").map_or(200, |count| count.parse().unwrap());
+    let seeds = chosen();
+    let count = seeds.end - seeds.start;
     let failed: Mutex<Vec<u64>> = Mutex::default();
     let seen: Mutex<BTreeMap<&str, u64>> = Mutex::new(FAULTS.iter().map(|fault| (*fault, 0)).collect());
-    in_two_threads(100..100 + count, |seed| {
+    in_two_threads(seeds, |seed| {
         let Ok(journal) = catch_unwind(AssertUnwindSafe(|| journal_of(seed, Life::Whole))) else {
             println!("replay: {}", command(seed));
             failed.lock().unwrap().push(seed);
