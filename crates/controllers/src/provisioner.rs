@@ -217,7 +217,7 @@ async fn gathered(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Gath
     let skipped = offers.len() < usable;
     let mut state = ctx.state();
     let devices = state.devices();
-    let (nodes, daemons, namespaces) = (state.places(), state.daemons(), state.namespaces().clone());
+    let (nodes, daemons, namespaces) = (state.places(ctx.clock.now()), state.daemons(), state.namespaces().clone());
     // Who was bound while types were being listed needs nothing any more.
     let pending = pending
         .into_iter()

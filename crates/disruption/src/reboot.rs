@@ -8,7 +8,7 @@ use karpenter_model::annotations::{
     REBOOT_ASKED_AT, REBOOT_HISTORY, REBOOT_ISSUED_AT, REBOOT_PRE_BOOT_ID, REBOOT_TERMINATION_GRACE_PERIOD,
     TERMINATION_TIMESTAMP,
 };
-use karpenter_model::claim::{ClaimView, RebootView, Status};
+use karpenter_model::claim::{ClaimView, REBOOT_ISSUED as ISSUED, RebootView, Status};
 use karpenter_model::duration::GoDuration;
 use karpenter_model::node::NodeView;
 use karpenter_model::taints::Taint;
@@ -26,9 +26,6 @@ pub const SHORTEST_DRAIN: SignedDuration = SignedDuration::from_secs(5);
 /// So many reboots within the window, then the node is replaced (V15-44).
 pub const MOST_REBOOTS: usize = 2;
 pub const HISTORY_WINDOW: SignedDuration = SignedDuration::from_hours(24);
-
-/// Reason of the condition `Rebooting` once the provider accepted.
-pub const ISSUED: &str = "RebootIssued";
 
 /// The reboots that a claim has had (Z1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

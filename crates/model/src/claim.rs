@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::annotations::REBOOT_PRE_BOOT_ID;
 
 use crate::duration::{GoDuration, NillableDuration};
 use crate::pool::NodeClassRef;
@@ -40,6 +42,14 @@ pub struct RebootView {
     pub message: String,
     pub since: Timestamp,
 }
+
+/// Reason of the condition `Rebooting` once the provider accepted.
+pub const REBOOT_ISSUED: &str = "RebootIssued";
+
+/// Pods wait for a node that is to be rebooted, so that it is not replaced after all (V15-71). That takes as long as its drain, which a
+/// PodDisruptionBudget can hold up for hours: by the very pods that wait. After about as long as a new node takes to come up
+/// it is a place no longer, until the drain is over.
+pub const LONGEST_WAIT_FOR_DRAIN: SignedDuration = SignedDuration::from_mins(2);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimView {
@@ -87,6 +97,15 @@ pub struct ClaimView {
 }
 
 impl ClaimView {
+    /// It is to be rebooted, and its pods have been leaving for so long that nobody can say when it comes back
+    /// ([`LONGEST_WAIT_FOR_DRAIN`]).
+    pub fn drains_for_long(&self, now: Timestamp) -> bool {
+        let reboot = self.reboot.as_ref().filter(|_| self.rebooting);
+        let drains = reboot
+            .filter(|reboot| reboot.reason != REBOOT_ISSUED && !self.annotations.contains_key(REBOOT_PRE_BOOT_ID));
+        drains.is_some_and(|reboot| now.duration_since(reboot.since) >= LONGEST_WAIT_FOR_DRAIN)
+    }
+
     /// A claim that nothing has happened to, without a pool.
     pub fn new(name: impl Into<String>, node_class: NodeClassRef) -> Self {
         let unknown = ConditionView { status: Status::Unknown, since: Timestamp::UNIX_EPOCH };

@@ -43,6 +43,9 @@ pub struct ExistingNode {
     /// A simulation asks what would become of its pods without it. Unlike those of nodes that are going, they have not lost
     /// their place yet.
     pub leaving: bool,
+    /// It is to be rebooted, and has been draining for so long that it is no place for pods that wait
+    /// ([`ClaimView::drains_for_long`]).
+    pub held_up: bool,
     /// In a consolidation simulation: pods came or went so lately that pods which run elsewhere are not moved here
     /// (SCH-98).
     pub unsettled: bool,
@@ -101,8 +104,8 @@ impl ExistingNode {
             (None, None) => return Vec::new(),
         };
         let startup = self.claim.as_ref().map_or(&[][..], |claim| &claim.startup_taints);
-        // A rebooting node comes back: until then its pods wait for it (V15-71).
-        let rebooting = self.claim.as_ref().is_some_and(|claim| claim.rebooting);
+        // A rebooting node comes back: until then its pods wait for it (V15-71), unless that takes too long.
+        let rebooting = !self.held_up && self.claim.as_ref().is_some_and(|claim| claim.rebooting);
         let starting = self.is_managed() && (!self.is_initialized() || rebooting);
         let fence = Taint::rebooting();
         let sheds = |taint: &Taint| {
@@ -187,6 +190,8 @@ pub struct Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::annotations::REBOOT_PRE_BOOT_ID;
+    use crate::claim::{RebootView, Status};
     use crate::example;
     use crate::taints::Effect;
 
@@ -208,6 +213,34 @@ mod tests {
             ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(claim)), ..ExistingNode::default() };
         assert_eq!(entry.taints(), [own.clone(), startup, starting, Taint::rebooting()]);
         Arc::make_mut(entry.claim.as_mut().unwrap()).rebooting = true;
-        assert_eq!(entry.taints(), [own]);
+        assert_eq!(entry.taints(), [own.clone()]);
+        entry.held_up = true;
+        assert!(entry.taints().contains(&Taint::rebooting()), "nobody can say when it comes back");
+    }
+
+    /// V15-71: pods wait for a node that drains for a reboot, but not for hours; and again for one that is about to restart.
+    #[test]
+    fn a_drain_is_not_waited_for_without_end() {
+        let second = |second| Timestamp::from_second(second).unwrap();
+        let reboot = |reason: &str| RebootView {
+            status: Status::True,
+            reason: reason.to_owned(),
+            message: String::new(),
+            since: second(1000),
+        };
+        let drains = ClaimView { rebooting: true, reboot: Some(reboot("RebootRequested")), ..example::claim("c") };
+        let asked = [(REBOOT_PRE_BOOT_ID.to_owned(), String::new())];
+        let is_asked_for = ClaimView { annotations: asked.into(), ..drains.clone() };
+        let restarts = ClaimView { reboot: Some(reboot("RebootIssued")), ..drains.clone() };
+        let ended = ClaimView { rebooting: false, ..drains.clone() };
+        for (claim, at, want) in [
+            (&drains, 1119, false),
+            (&drains, 1120, true),
+            (&is_asked_for, 90_000, false),
+            (&restarts, 90_000, false),
+            (&ended, 90_000, false),
+        ] {
+            assert_eq!(claim.drains_for_long(second(at)), want, "{at} {:?}", claim.reboot);
+        }
     }
 }

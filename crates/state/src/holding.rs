@@ -66,7 +66,7 @@ impl ClusterState {
         let waits: BTreeSet<&PodId> = expected.values().flatten().map(|pod| &pod.id).collect();
         holding.ready_since.retain(|id, _| waits.contains(id));
         for (claim, pods) in &expected {
-            let Some(place) = self.held_place(claim) else { continue };
+            let Some(place) = self.held_place(claim, now) else { continue };
             let mut room = place.available();
             for pod in pods {
                 let fits = pod.requests.fits(&room);
@@ -82,8 +82,9 @@ impl ClusterState {
     }
 
     /// A launched claim that is not going, with its node if it has one, and with what is used of it.
-    fn held_place(&self, claim: &str) -> Option<ExistingNode> {
-        let mut place = self.entry(self.claims.get(claim)?.provider_id.as_deref()?)?;
+    fn held_place(&self, claim: &str, now: Timestamp) -> Option<ExistingNode> {
+        let known = self.claims.get(claim).filter(|claim| !claim.drains_for_long(now))?;
+        let mut place = self.entry(known.provider_id.as_deref()?)?;
         if self.needs_place_for_pods(&place) || place.claim.as_ref().is_none_or(|known| known.name != claim) {
             return None;
         }
@@ -116,7 +117,7 @@ impl ClusterState {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::claim::ClaimView;
+    use karpenter_model::claim::{ClaimView, RebootView, Status};
     use karpenter_model::labels;
     use karpenter_model::node::NodeView;
     use karpenter_model::quantity::Quantity;
@@ -173,7 +174,7 @@ mod tests {
     }
 
     fn place(state: &ClusterState) -> snapshot::ExistingNode {
-        state.places().into_iter().next().unwrap()
+        state.places(time(0)).into_iter().next().unwrap()
     }
 
     /// SCH-24, SCH-25: pods keep the place on a node that starts, however long that takes, and passes see them there.
@@ -223,7 +224,12 @@ mod tests {
         assert_eq!(in_hand(&mut state, 0), ["x", "y"]);
         state.apply(Change::Claim(Arc::new(ClaimView { deleting_since: Some(time(1)), ..claim() })));
         assert!(in_hand(&mut state, 0).is_empty(), "it goes");
+        let since = time(0);
+        let reboot = RebootView { status: Status::True, reason: "RebootRequested".into(), message: "m".into(), since };
+        state.apply(Change::Claim(Arc::new(ClaimView { rebooting: true, reboot: Some(reboot), ..claim() })));
+        assert_eq!(in_hand(&mut state, 119), ["x", "y"], "V15-71: it comes back soon");
+        assert!(in_hand(&mut state, 120).is_empty() && state.places(time(120))[0].held_up, "V15-71: or not so soon");
         state.apply(Change::ClaimGone("a".into()));
-        assert!(in_hand(&mut state, 0).is_empty() && state.places().is_empty(), "it is gone");
+        assert!(in_hand(&mut state, 0).is_empty() && state.places(time(0)).is_empty(), "it is gone");
     }
 }

@@ -147,8 +147,11 @@ impl ClusterState {
 
     /// What a pass may put pods on: [`ClusterState::nodes`], with those who keep a place there, and what stands for claims that
     /// are not launched; by name.
-    pub fn places(&self) -> Vec<ExistingNode> {
+    pub fn places(&self, now: Timestamp) -> Vec<ExistingNode> {
         let mut places = self.nodes();
+        for place in &mut places {
+            place.held_up = place.claim.as_ref().is_some_and(|claim| claim.drains_for_long(now));
+        }
         self.seat(&mut places);
         if self.launching.0.is_empty() {
             return places;
@@ -262,7 +265,7 @@ mod tests {
         state.apply(Change::Claim(Arc::new(claim("a"))));
         state.expectations.expect(&pod.id, Some("a"));
         assert!(state.is_in_hand(&pod.id));
-        let [place] = &state.places()[..] else { panic!("one place") };
+        let [place] = &state.places(time(0))[..] else { panic!("one place") };
         assert_eq!((place.name(), place.available().to_string().as_str(), place.pods.len()), ("a", "cpu: 1", 1));
         assert_eq!(place.labels().get(labels::ZONE).map(String::as_str), Some("z1"), "what is certain");
         assert!(!place.labels().contains_key(labels::INSTANCE_TYPE), "what is not");
@@ -273,7 +276,7 @@ mod tests {
         let bound = PodView { node_name: Some("n".into()), ..pod.clone() };
         state.apply(Change::Pod(Arc::new(bound)));
         let on_claim =
-            |state: &ClusterState| state.places().iter().find(|place| place.name() == "a").unwrap().pods.len();
+            |state: &ClusterState| state.places(time(0)).iter().find(|place| place.name() == "a").unwrap().pods.len();
         assert_eq!(on_claim(&state), 0, "it has found another node");
         state.apply(Change::Node(Arc::new(NodeView { deleting_since: Some(time(1)), ..node })));
         assert_eq!(on_claim(&state), 1, "which it has to leave");

@@ -66,7 +66,7 @@ impl World {
             offer.usage = state.charged(&offer.pool.name);
         }
         // What stands for a claim that is not launched has no node yet, as others see it (DIS-12).
-        let mut nodes = state.places();
+        let mut nodes = state.places(now);
         nodes.iter_mut().filter(|node| is_launching(node)).for_each(|node| node.node = None);
         let devices = state.devices();
         let planned = nodes.iter().flat_map(|node| &node.pods).filter_map(|pod| {

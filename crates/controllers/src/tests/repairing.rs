@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::conditions::Conditioned as _;
 use karpenter_model::claim::Status;
 use karpenter_platform::{RebootError, RepairAction, RepairPolicy};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, says};
@@ -12,7 +15,7 @@ use super::disrupting::{SMALL, add_node, add_pool, is_going, join, on, replaceme
 use super::*;
 
 /// A sick kernel is rebooted after a minute, everything else replaced after ten.
-fn policies() -> Vec<RepairPolicy> {
+pub(super) fn policies() -> Vec<RepairPolicy> {
     let fallback = RepairPolicy {
         condition_type: "Ready".to_owned(),
         condition_status: Status::False,
@@ -34,7 +37,7 @@ fn policies() -> Vec<RepairPolicy> {
 }
 
 /// Ten nodes, of which `a` runs a pod.
-async fn ward() -> Desk {
+pub(super) async fn ward() -> Desk {
     let features = crate::Features { repair: true, ..crate::Features::default() };
     let desk = Desk::with(Setup { features, policies: policies(), ..Setup::default() }).await;
     add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
@@ -45,7 +48,7 @@ async fn ward() -> Desk {
     desk
 }
 
-async fn set_conditions(desk: &Desk, node: &str, ready: &str, kernel: &str, boot: &str) {
+pub(super) async fn set_conditions(desk: &Desk, node: &str, ready: &str, kernel: &str, boot: &str) {
     let condition = |type_: &str, status: &str| -> Value {
         json!({ "type": type_, "status": status, "reason": "r", "message": "m", "lastTransitionTime": desk.now() })
     };
@@ -53,7 +56,7 @@ async fn set_conditions(desk: &Desk, node: &str, ready: &str, kernel: &str, boot
     desk.set_status::<Node>(node, json!({ "conditions": conditions, "nodeInfo": { "bootID": boot } })).await;
 }
 
-/// V15-25, V15-32, V15-47, V15-48: a node that has been sick for as long as its policy tolerates is replaced first and then
+/// V15-19, V15-25, V15-32, V15-47, V15-48: a node that has been sick for as long as its policy tolerates is replaced first and then
 /// deleted.
 #[tokio::test(start_paused = true)]
 async fn a_sick_node_is_replaced() {
@@ -72,6 +75,11 @@ async fn a_sick_node_is_replaced() {
     assert_eq!(counted.value(["ready", "blue", "on-demand", "", "graceful"]), Some(1.0), "V15-48");
     let decided = &desk.ctx.report.metrics.all.disruption_decisions;
     assert_eq!(decided.value(["replace", "unhealthy", ""]), Some(1.0), "V15-17");
+    let metrics = desk.ctx.report.metrics.render(desk.now());
+    let evaluated = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count{";
+    let of_repair = |line: &str| line.contains("reason=\"unhealthy\"") && line.contains("consolidation_type=\"\"");
+    assert!(metrics.lines().any(|line| line.starts_with(evaluated) && of_repair(line)), "V15-19");
+    assert!(desk.ctx.report.metrics.all.disruption_eligible_nodes.value(["unhealthy"]).is_some(), "V15-19");
 }
 
 /// V15-23, V15-41: when more than a fifth of a pool is sick, something else is wrong.
@@ -89,7 +97,7 @@ async fn many_sick_nodes_are_left_alone() {
     }
 }
 
-/// V15-53, V15-60, V15-64 … V15-66: fenced, asked for once, seen to come back, and in use again.
+/// V15-7, V15-53, V15-54, V15-60, V15-64 … V15-66: fenced, asked for once, seen to come back, and in use again.
 #[tokio::test(start_paused = true)]
 async fn a_sick_kernel_is_rebooted() {
     let mut desk = ward().await;
@@ -116,6 +124,82 @@ async fn a_sick_kernel_is_rebooted() {
     assert_eq!(says(claim.conditions(), "DisruptionReason"), ("", ""), "V15-55");
     let ended = &desk.ctx.report.metrics.all.nodes_reboots;
     assert_eq!(ended.value(["succeeded"]), Some(1.0), "V15-18");
+}
+
+async fn allow_evictions(desk: &Desk, budget: &str, count: u32) {
+    let api: Api<PodDisruptionBudget> = Api::namespaced(desk.client.clone(), "default");
+    let status = json!({
+        "observedGeneration": 1, "disruptionsAllowed": count, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,
+    });
+    api.patch_status(budget, &PatchParams::default(), &Patch::Merge(json!({ "status": status }))).await.unwrap();
+    desk.look().await;
+}
+
+/// V15-61, V15-71: whoever had to leave a node that is to be rebooted waits for it; but when a PodDisruptionBudget keeps the others there
+/// until somebody else runs, that would never end, so a new node comes, and the reboot goes on.
+#[tokio::test(start_paused = true)]
+async fn a_reboot_that_is_held_up_costs_nobody_a_place() {
+    let mut policies = policies();
+    policies[1].termination_grace_period = None;
+    let features = crate::Features { repair: true, ..crate::Features::default() };
+    let mut desk = Desk::with(Setup { features, policies, ..Setup::default() }).await;
+    add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
+    for name in ["a", "b", "c", "d", "e"] {
+        add_node(&desk, name, SMALL, json!({})).await;
+        if name != "a" {
+            desk.add_pod(&format!("on-{name}"), on(name, "900m")).await;
+        }
+    }
+    let web = |node: Option<&str>| {
+        let mut pod = on("", "450m");
+        pod["metadata"] = json!({ "labels": { "app": "web" } });
+        pod["spec"]["terminationGracePeriodSeconds"] = 0.into();
+        pod["spec"]["nodeName"] = node.into();
+        pod
+    };
+    let run = async |desk: &Desk, name: &str, node: &str| {
+        desk.add_pod(name, web(Some(node))).await;
+        let api: Api<Pod> = Api::namespaced(desk.client.clone(), "default");
+        let status = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(json!({ "status": status }))).await.unwrap();
+    };
+    run(&desk, "web-1", "a").await;
+    run(&desk, "web-2", "a").await;
+    desk.put::<PodDisruptionBudget>(json!({
+        "metadata": { "name": "web" },
+        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } },
+    }))
+    .await;
+    allow_evictions(&desk, "web", 1).await;
+    set_conditions(&desk, "a", "True", "False", "1").await;
+    desk.work(90).await;
+    assert_eq!(says(desk.claim("a").await.conditions(), "Rebooting"), ("True", "RebootRequested"));
+    let webs = async |desk: &Desk| {
+        let pods = desk.all::<Pod>().await;
+        pods.into_iter().filter(|pod| pod.labels().get("app").is_some_and(|app| app == "web")).count()
+    };
+    assert_eq!(webs(&desk).await, 1, "V15-61: one may leave");
+    desk.add_pending("web-3", web(None)).await;
+    desk.wait(60).await;
+    assert_eq!(desk.all::<NodeClaim>().await.len(), 5, "V15-71: it waits for the node");
+    desk.wait(90).await;
+    let claims = desk.all::<NodeClaim>().await;
+    assert_eq!(claims.len(), 6, "V15-71: but not for ever");
+    assert!(desk.shop.book().reboots.is_empty());
+
+    let new = claims.iter().find(|claim| claim.name_any().starts_with("blue-")).unwrap();
+    join(&desk, new).await;
+    desk.wait(5).await;
+    Api::<Pod>::namespaced(desk.client.clone(), "default").delete("web-3", &DeleteParams::default()).await.unwrap();
+    run(&desk, "web-4", &new.name_any()).await;
+    allow_evictions(&desk, "web", 1).await;
+    desk.wait(60).await;
+    assert_eq!(
+        (webs(&desk).await, desk.shop.book().reboots.len()),
+        (1, 1),
+        "the rest has left, and the machine restarts"
+    );
+    assert_eq!(desk.all::<NodeClaim>().await.len(), 6);
 }
 
 /// V15-63, Z20, Z37: what the provider refuses goes back to repair, which replaces the node.

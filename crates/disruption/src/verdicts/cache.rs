@@ -135,6 +135,7 @@ struct Print {
     pods: Vec<(Arc<PodView>, bool)>,
     volume_limits: BTreeMap<String, Option<u32>>,
     marked: bool,
+    held_up: bool,
     unsettled: bool,
 }
 
@@ -146,6 +147,7 @@ impl Print {
             pods: node.pods.iter().map(|pod| (pod.clone(), simulator.may_move(pod))).collect(),
             volume_limits: node.volume_limits.clone(),
             marked: node.marked,
+            held_up: node.held_up,
             unsettled: simulator.is_unsettled(node),
         }
     }
@@ -161,7 +163,7 @@ impl Print {
         }
         same(self.node.as_ref(), other.node.as_ref())
             && same(self.claim.as_ref(), other.claim.as_ref())
-            && (self.marked, self.unsettled) == (other.marked, other.unsettled)
+            && (self.marked, self.held_up, self.unsettled) == (other.marked, other.held_up, other.unsettled)
             && self.volume_limits == other.volume_limits
     }
 

@@ -133,7 +133,7 @@ impl Node {
             // Which pods of a node that goes are part of the batch is not the node's to know.
             && known.stays()
             && other.stays()
-            && known.unsettled == other.unsettled
+            && (known.unsettled, known.held_up) == (other.unsettled, other.held_up)
             && known.pods.len() == other.pods.len()
             && known.pods.iter().zip(&other.pods).all(|(a, b)| Arc::ptr_eq(a, b))
             && known.requested == other.requested
