@@ -8,6 +8,7 @@ mod desk;
 mod disrupting;
 mod dying;
 mod ending;
+mod healing;
 mod looping;
 mod nodes;
 mod odd;

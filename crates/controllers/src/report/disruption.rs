@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_disruption::methods::validation::Checked;
-use karpenter_disruption::methods::{Command, Decided, Method};
+use karpenter_disruption::methods::{Command, Decided, Going, Method, RepairOf};
 use karpenter_disruption::reboot::Outcome;
 use karpenter_disruption::repair;
 use karpenter_model::annotations::REBOOT_ISSUED_AT;
@@ -32,6 +32,25 @@ fn snake_case(text: &str) -> String {
         snake.extend(letter.to_lowercase());
     }
     snake
+}
+
+/// What is wrong with a node, and what is done about it (V15-52).
+fn repairing(going: &Going, repair: &RepairOf) {
+    info!(
+        node = going.node,
+        nodeclaim = going.claim,
+        condition = repair.condition_type,
+        condition_status = ?repair.status,
+        condition_reason = repair.reason,
+        reason_expression = repair.expression,
+        fallback = repair.is_fallback,
+        action = ?repair.action,
+        due_since = %repair.due_since,
+        drain_bound_seconds = repair.bound.map(|bound| bound.as_secs()),
+        drain_bound_by = repair.bound_by.as_deref(),
+        reboot_escalated = repair.escalated,
+        "repairing a node"
+    );
 }
 
 impl Report {
@@ -129,6 +148,9 @@ impl Report {
             budgets,
             "disrupting nodes"
         );
+        for (going, repair) in command.going.iter().filter_map(|going| Some((going, going.repair.as_ref()?))) {
+            repairing(going, repair);
+        }
     }
 
     pub(crate) fn disruption_started(&self, command: &Command) {
