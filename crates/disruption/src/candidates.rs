@@ -69,6 +69,12 @@ impl<'a> Candidate<'a> {
         cost::savings_ratio(self.price, self.reschedule_cost)
     }
 
+    /// What emptying it costs its pods, less where they would soon have to move anyway (DIS-77, X23).
+    pub fn cost_by_age(&self, now: Timestamp) -> f64 {
+        let left = self.node.claim.as_ref().map_or(1.0, |claim| cost::lifetime_remaining(claim, now));
+        cost::PER_NODE + (self.reschedule_cost - cost::PER_NODE) * left
+    }
+
     pub fn reschedulable_pods(&self) -> impl Iterator<Item = &'a Arc<PodView>> {
         self.node.pods.iter().filter(|pod| pod.is_reschedulable())
     }

@@ -67,9 +67,9 @@ impl Keeping {
         Self { prices: scales.prices(), moving }
     }
 
-    /// What is saved for the room that is given up; more goes first.
-    pub(crate) fn gain(&self, candidate: &Candidate<'_>) -> f64 {
-        let saved = candidate.price.per_hour() - self.moving * candidate.reschedule_cost;
+    /// What is saved for the room that is given up; more goes first. `disturbed`: what emptying it costs its pods.
+    pub(crate) fn gain(&self, candidate: &Candidate<'_>, disturbed: f64) -> f64 {
+        let saved = candidate.price.per_hour() - self.moving * disturbed;
         saved / times(self.prices, room(candidate)).max(f64::MIN_POSITIVE)
     }
 

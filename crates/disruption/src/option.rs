@@ -19,6 +19,10 @@ use crate::simulation::{Question, Simulated, Simulator};
 /// A single spot node gives way only to a choice of so many types, or the cheapest would be taken back at once (DIS-115).
 pub const SPOT_FLEXIBILITY: usize = 15;
 
+/// Where there are not that many types, one that costs at most this part will do: whoever halves the price each time gets to
+/// the cheapest type, and to a node that is taken back at once, only where much is saved on the way (X9).
+const CLEARLY_CHEAPER: f64 = 0.5;
+
 /// The nodes can go, and this takes their place.
 #[derive(Debug, Clone)]
 pub struct Move {
@@ -307,12 +311,15 @@ pub(crate) fn replacement(
         }
         choice.pin_to_spot();
     }
+    if !look.gates.specified_search {
+        choice.leave_dear_zones(price);
+    }
     choice.keep_cheaper_than(price)?;
     if choice.types.is_empty() {
         return Err(Hopeless::NotCheaper);
     }
     if spot_to_spot {
-        choice.cut_for_spot(candidates.len())?;
+        choice.cut_for_spot(candidates.len(), price)?;
     } else if choice.admits(labels::CAPACITY_TYPE_SPOT) && choice.admits(labels::CAPACITY_TYPE_ON_DEMAND) {
         // A spot launch that fails must not silently buy something dearer (DIS-110).
         choice.pin_to_spot();
@@ -364,13 +371,41 @@ impl<'a> Choice<'a> {
         if types.is_empty() || unmet.is_empty() { Ok(()) } else { Err(Hopeless::MinValues(unmet)) }
     }
 
+    /// Where every type has a zone that is too dear, the cheapest one may still be had in others: then only there (X8).
+    fn leave_dear_zones(&mut self, price: f64) {
+        let Self { requirements, types, look } = self;
+        let worst = |known: &InstanceType, asked: &Requirements| known.worst_launch_price(asked, look.rules).per_hour();
+        if types.iter().any(|known| is_less(worst(known, requirements), price)) {
+            return;
+        }
+        let Some(cheapest) = types.first() else { return };
+        let offered = cheapest.launchable_offerings(requirements, look.rules);
+        let zones: BTreeSet<&str> = offered.into_iter().filter_map(|offering| offering.zone()).collect();
+        let cheaper = zones.into_iter().filter(|zone| {
+            let mut there = requirements.clone();
+            there.add(Requirement::any_of(labels::ZONE, [*zone]));
+            is_less(worst(cheapest, &there), price)
+        });
+        let cheaper: Vec<&str> = cheaper.collect();
+        if !cheaper.is_empty() {
+            requirements.add(Requirement::any_of(labels::ZONE, cheaper));
+            self.sort();
+        }
+    }
+
     /// DIS-114 … DIS-116.
-    fn cut_for_spot(&mut self, nodes: usize) -> Result<(), Hopeless> {
+    fn cut_for_spot(&mut self, nodes: usize, price: f64) -> Result<(), Hopeless> {
         if nodes > 1 {
             return Ok(());
         }
-        if self.types.len() < SPOT_FLEXIBILITY {
-            return Err(Hopeless::SpotFlexibility(self.types.len()));
+        let found = self.types.len();
+        if found < SPOT_FLEXIBILITY {
+            let Self { requirements, types, look } = self;
+            let most = price * CLEARLY_CHEAPER;
+            types.retain(|known| known.worst_launch_price(requirements, look.rules).per_hour() <= most);
+            let met = unmet_min_values(requirements, &types.iter().copied()).is_empty();
+            let enough = !look.gates.specified_search && !types.is_empty() && met;
+            return if enough { Ok(()) } else { Err(Hopeless::SpotFlexibility(found)) };
         }
         let met = |count: usize| {
             let types = self.types.iter().take(count).copied();

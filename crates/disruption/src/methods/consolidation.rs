@@ -93,7 +93,12 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         let mut candidates = look.candidates(method.class(), &mut notes);
         let totals = look.totals(&candidates);
         candidates.retain(|candidate| is_eligible(candidate, &mut notes));
-        candidates.sort_by(|a, b| cost::by_ratio((a.savings_ratio(), a.name()), (b.savings_ratio(), b.name())));
+        // Age counts only where the specification leaves it to us (X23).
+        let ratio = |one: &Candidate<'_>| {
+            let by_age = || cost::savings_ratio(one.price, one.cost_by_age(look.facts.now));
+            if look.gates.specified_search { one.savings_ratio() } else { by_age() }
+        };
+        candidates.sort_by(|a, b| cost::by_ratio((ratio(a), a.name()), (ratio(b), b.name())));
         let allowances =
             if candidates.is_empty() { BTreeMap::new() } else { look.allowances(method.reason(), &mut notes) };
         Self { look, simulator, method, totals, allowances, candidates, notes, timed_out: false }
@@ -200,12 +205,14 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         }
     }
 
-    /// The first node that can go by itself (DIS-126 … DIS-130).
+    /// The node that saves most by going by itself, for what that asks of its pods (X7); where the specification is wanted, the first
+    /// that can (DIS-126 … DIS-130).
     pub fn single(mut self, seen: &mut Seen, should_stop: &mut dyn FnMut() -> bool) -> Decided {
         let candidates = self.candidates.clone();
         let mut unseen: BTreeSet<String> =
             candidates.iter().map(|candidate| candidate.pool_name().to_owned()).collect();
         let mut skipped = false;
+        let mut open: Vec<(f64, &Candidate<'a>)> = Vec::new();
         seen.verdicts.refresh(self.look, self.simulator);
         for candidate in interleaved(&candidates, &seen.unseen) {
             if should_stop() {
@@ -223,29 +230,40 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
             if balanced && balanced::is_hopeless(totals, candidate.price.per_hour(), candidate.reschedule_cost) {
                 continue;
             }
-            let found = match seen.verdicts.of(candidate, self.look, self.simulator).0 {
-                Verdict::Stays(why) => Err(why),
-                _ => option::compute(&[candidate], self.look, self.simulator),
-            };
-            let found = match found {
-                Ok(found) => found,
-                Err(why) => {
-                    self.notes.push(Note::unconsolidatable(candidate.node, why.to_string()));
-                    continue;
+            match seen.verdicts.of(candidate, self.look, self.simulator).0 {
+                Verdict::Stays(why) => self.notes.push(Note::unconsolidatable(candidate.node, why.to_string())),
+                goes if !self.look.gates.specified_search => {
+                    open.push((goes.savings() / candidate.cost_by_age(self.look.facts.now), candidate));
                 }
-            };
-            self.consider(
-                &[candidate],
-                &Command::of_move(self.method, &[candidate], found.clone(), Receiving::default()),
-            );
-            if self.judge_one(candidate, &found) {
-                let receiving = found.simulated.receiving(&self.look.snapshot.pending);
-                let command = Command::of_move(self.method, &[candidate], found, receiving);
-                return self.decided(vec![command], false);
+                _ => {
+                    if let Some(command) = self.alone(candidate) {
+                        return self.decided(vec![command], false);
+                    }
+                }
             }
         }
         seen.unseen.clear();
-        self.decided(Vec::new(), !skipped)
+        open.sort_by(|a, b| b.0.total_cmp(&a.0));
+        match open.into_iter().find_map(|(_, candidate)| self.alone(candidate)) {
+            Some(command) => self.decided(vec![command], false),
+            None => self.decided(Vec::new(), !skipped),
+        }
+    }
+
+    /// The node goes, if it is worth it.
+    fn alone(&mut self, candidate: &Candidate<'a>) -> Option<Command> {
+        let found = match option::compute(&[candidate], self.look, self.simulator) {
+            Ok(found) => found,
+            Err(why) => {
+                self.notes.push(Note::unconsolidatable(candidate.node, why.to_string()));
+                return None;
+            }
+        };
+        self.consider(&[candidate], &Command::of_move(self.method, &[candidate], found.clone(), Receiving::default()));
+        self.judge_one(candidate, &found).then(|| {
+            let receiving = found.simulated.receiving(&self.look.snapshot.pending);
+            Command::of_move(self.method, &[candidate], found, receiving)
+        })
     }
 
     /// DIS-139.

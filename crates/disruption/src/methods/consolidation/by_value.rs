@@ -71,7 +71,8 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let candidates = self.candidates.clone();
         let mut order: Vec<&Candidate<'a>> = candidates.iter().collect();
         let keeping = Keeping::of(&candidates, self.look);
-        let rank = |one: &Candidate<'a>| keeping.gain(one);
+        let now = self.look.facts.now;
+        let rank = |one: &Candidate<'a>| keeping.gain(one, one.cost_by_age(now));
         order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.name().cmp(b.name())));
         let mut left: Vec<&Candidate<'a>> = Vec::new();
         let mut skipped = false;

@@ -101,7 +101,9 @@ fn against(price: f64, other: f64, spot: &[f64], pool: impl FnOnce(&mut PoolView
 #[test]
 fn the_worst_launch_price_decides() {
     let spot = [1.0, 0.2, 0.4];
-    assert!(against(0.5, 9.0, &spot, |_| ()).commands.is_empty(), "DC-89");
+    let types = [instance_type("dear", 4, 0.5, &[]), instance_type("other", 4, 9.0, &spot)];
+    let cluster = Cluster::new(types).pool("p", |_| ()).node("a", "p", "dear", [running("x", 1)]);
+    assert!(cluster.specified().single().commands.is_empty(), "DC-89");
     let on_demand = |pool: &mut PoolView| {
         pool.requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, ["on-demand"]));
     };
@@ -110,6 +112,72 @@ fn the_worst_launch_price_decides() {
     let claim = &decided.commands[0].replacements[0];
     assert_eq!(*claim.instance_types, ["other"], "DC-91");
     assert_eq!(claim.requirements.get(labels::CAPACITY_TYPE).unwrap().single_value(), Some("spot"), "DC-91");
+}
+
+/// X8: a type that is too dear in one zone is bought in the others, and only there.
+#[test]
+fn x8_dear_zones_are_left_out() {
+    let decided = against(0.5, 9.0, &[1.0, 0.2, 0.4], |_| ());
+    let claim = &decided.commands[0].replacements[0];
+    assert_eq!(*claim.instance_types, ["other"]);
+    let zones = claim.requirements.get(labels::ZONE).unwrap();
+    assert_eq!(["z1", "z2", "z3"].map(|zone| zones.has(zone)), [false, true, true]);
+    assert!((decided.commands[0].savings - 0.3).abs() < 1e-9);
+    let mut wanted = Requirement::exists(labels::ZONE);
+    wanted.set_min_values(Some(3));
+    assert!(against(0.5, 9.0, &[1.0, 0.2, 0.4], |pool| pool.requirements.add(wanted)).commands.is_empty());
+}
+
+/// X9: where there are few types, a spot node gives way to one at half its price or less, and to no other.
+#[test]
+fn x9_few_types_need_a_gap() {
+    let priced = |prices: &[f64]| {
+        let types = prices.iter().zip(["dear", "b", "c"]);
+        let types = types.map(|(price, name)| instance_type(name, 4, 50.0, &[*price; 3]));
+        let mut cluster = Cluster::new(types).pool("p", |_| ()).node("a", "p", "dear spot", [running("x", 1)]);
+        cluster.gates = Gates { spot_to_spot: true, ..Gates::default() };
+        cluster
+    };
+    for (prices, want) in [
+        (&[1.0, 0.5, 0.9][..], &["replace: [a] -> [1 replacement] b"][..]),
+        (&[1.0, 0.51, 0.9], &[]),
+        (&[1.0, 0.2, 0.3], &["replace: [a] -> [1 replacement] b|c"]),
+    ] {
+        let cluster = priced(prices);
+        assert_eq!(texts(&cluster.single()), want, "{prices:?}");
+        let specified = cluster.specified().single();
+        assert!(specified.commands.is_empty() && unconsolidatable(&specified)[0].contains("got 2"), "DIS-115");
+    }
+}
+
+/// X7: the node that saves most for its pods goes, not the first that would save anything.
+#[test]
+fn x7_the_best_goes_first() {
+    let types = [
+        instance_type("small", 4, 0.4, &[]),
+        instance_type("medium", 14, 1.5, &[]),
+        instance_type("large", 16, 1.6, &[]),
+    ];
+    let cluster = Cluster::new(types).pool("p", |_| ()).node("a", "p", "large", [running("x", 13)]).node(
+        "b",
+        "p",
+        "large",
+        [running("y", 2), running("z", 2)],
+    );
+    assert_eq!(texts(&cluster.specified().single()), ["replace: [a] -> [1 replacement] medium"]);
+    assert_eq!(texts(&cluster.single()), ["replace: [b] -> [1 replacement] small|medium"]);
+}
+
+/// X23, DIS-77: of two nodes that are alike, the one goes whose pods would soon have to move anyway.
+#[test]
+fn x23_age_counts() {
+    let cluster = one_pool()
+        .node("a", "p", "small", [running("x", 1)])
+        .node("b", "p", "small", [running("y", 1)])
+        .claim("b", |claim| claim.expire_after = NillableDuration::After(GoDuration::from_secs(10_100)));
+    assert_eq!(texts(&cluster.specified().single()), ["delete: [a]"]);
+    assert_eq!(texts(&cluster.single()), ["delete: [b]"]);
+    assert_eq!(texts(&cluster.multi()), ["delete: [b]"]);
 }
 
 /// DIS-106, DC-93: two nodes for one is not a saving that the specification makes.
@@ -156,10 +224,16 @@ fn spot(count: usize, node: &str, gate: bool, pool: impl FnOnce(&mut PoolView)) 
 fn spot_to_spot() {
     let off = spot(18, "s17 spot", false, |_| ());
     assert!(off.commands.is_empty() && unconsolidatable(&off)[0].contains("disabled"), "DC-102");
-    let few = spot(5, "s00 spot", true, |_| ());
+    let few = |mut cluster: Cluster| {
+        cluster.gates = Gates { spot_to_spot: true, specified_search: true, ..Gates::default() };
+        cluster.single()
+    };
+    let few = few(Cluster::new(spot_types(5)).pool("p", |_| ()).node("a", "p", "s00 spot", [running("x", 1)]));
     assert!(few.commands.is_empty(), "DC-103");
     assert!(unconsolidatable(&few)[0].contains("15") && unconsolidatable(&few)[0].ends_with("got 1"), "DC-103");
-    assert!(spot(20, "s00 spot", true, |_| ()).commands.is_empty(), "DC-104");
+    let mut cheapest = Cluster::new(spot_types(20)).pool("p", |_| ()).node("a", "p", "s00 spot", [running("x", 1)]);
+    cheapest.gates = Gates { spot_to_spot: true, specified_search: true, ..Gates::default() };
+    assert!(cheapest.single().commands.is_empty(), "DC-104");
     let wanted = |count| {
         move |pool: &mut PoolView| {
             let mut wanted = Requirement::exists(labels::INSTANCE_TYPE);

@@ -89,7 +89,7 @@ fn unrelated_nodes_are_judged_by_themselves() {
         running(pool, cpu).but(|pod| pod.scheduling.node_selector.add(Requirement::any_of(labels::NODEPOOL, [pool])))
     };
     let types = [
-        instance_type("tiny", 2, 0.2, &[0.1; 3]),
+        instance_type("tiny", 2, 0.2, &[20.0; 3]),
         instance_type("wide", 64, 60.0, &[30.0; 3]),
         instance_type("two-thirds", 6, 0.8, &[]),
         instance_type("whole", 9, 1.2, &[]),

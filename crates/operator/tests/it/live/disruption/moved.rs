@@ -128,8 +128,10 @@ async fn spot_nodes_need_a_choice(turn: &Semaphore) {
     };
     let none = json!([{"nodes": "0"}]);
     let wide = stage.pool_of("wide", &[], &none, spot(&["2", "4", "8", "16", "32"], &["amd64", "arm64"]));
-    let narrow = stage.pool_of("narrow", &[], &none, spot(&["2", "8"], &["amd64"]));
-    let (wide, narrow) = tokio::join!(stage.shrunk("wide", wide, "20", "1"), stage.shrunk("narrow", narrow, "6", "1"));
+    // A third less is not enough for a choice of few.
+    let narrow = stage.pool_of("narrow", &[], &none, spot(&["32", "48"], &["amd64"]));
+    let (wide, narrow) =
+        tokio::join!(stage.shrunk("wide", wide, "20", "1"), stage.shrunk("narrow", narrow, "20", "25"));
     turn.acquire().await.unwrap().forget();
     stage.nobody_waits().await;
     for pool in ["spot-wide", "spot-narrow"] {
