@@ -5,6 +5,7 @@
 
 mod held;
 mod moved;
+mod repaired;
 mod replaced;
 
 use std::time::Duration;
@@ -53,6 +54,38 @@ impl Stage {
 
     async fn allow(&self, pool: &str, budgets: Value) {
         self.patch("NodePool", pool, json!({"spec": {"disruption": {"budgets": budgets}}})).await;
+    }
+
+    /// A condition of a node, since long ago; `None` takes it away.
+    async fn set_condition(&self, node: &str, type_: &str, status: Option<&str>) {
+        // Whoever else writes conditions at the same time makes us read again.
+        self.wait(&format!("{type_} of {node}"), async || {
+            let Some(read) = self.get("Node", node).await? else { return Ok(Some(())) };
+            let mut conditions = read["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.retain(|condition| condition["type"] != type_);
+            let since = "2020-01-01T00:00:00Z";
+            conditions.extend(status.map(|status| {
+                json!({"type": type_, "status": status, "reason": "Test", "message": "",
+                    "lastTransitionTime": since, "lastHeartbeatTime": since})
+            }));
+            let version = &read["metadata"]["resourceVersion"];
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
+            self.try_patch("Node", &format!("{node}/status"), &patch).await.map(|_| Some(()))
+        })
+        .await;
+    }
+
+    /// Waits until repair has looked at the cluster twice more: the first look may have begun before.
+    async fn looked_at(&self) {
+        let metric = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count{";
+        let looks = async || {
+            let replica = shared_replica().await;
+            let (_, text) = replica.get(replica.port("metrics").await, "/metrics").await;
+            let lines = text.lines().filter(|line| line.starts_with(metric) && line.contains("reason=\"unhealthy\""));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+        };
+        let before = looks().await;
+        self.wait("two more looks", async || Ok((looks().await >= before + 2.0).then_some(()))).await;
     }
 
     /// How often a decision with these labels was made about a pool.

@@ -26,6 +26,9 @@ const EVERYTHING: &[&str] = &[
     "settings.featureGates.nodeOverlay=true",
     "settings.featureGates.capacityBuffer=true",
     "settings.featureGates.spotToSpotConsolidation=true",
+    "settings.featureGates.nodeRepair=true",
+    "settings.featureGates.terminateFirstDrift=true",
+    "settings.featureGates.terminateFirstRepair=true",
     // What is expected on a node keeps it for twice as long.
     "settings.batchMaxDuration=5s",
 ];
