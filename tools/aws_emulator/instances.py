@@ -82,6 +82,15 @@ def _terminate(original):
     return terminate
 
 
+def _reboot(original):
+    def reboot(self):
+        launched = accounts.account(self.ec2_backend.account_id).instances.get(self.id)
+        if launched is not None:
+            launched["boots"] = launched.get("boots", 1) + 1
+        return original(self)
+    return reboot
+
+
 def _describe_instance_status(original):
     def describe_instance_status(self):
         answer = original(self)
@@ -105,4 +114,5 @@ def _describe_instance_status(original):
 def install():
     InstanceBackend.all_reservations = _all_reservations(InstanceBackend.all_reservations)
     Instance.terminate = _terminate(Instance.terminate)
+    Instance.reboot = _reboot(Instance.reboot)
     EC2Response.describe_instance_status = _describe_instance_status(EC2Response.describe_instance_status)

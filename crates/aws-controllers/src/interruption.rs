@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use karpenter_aws::cloud::{ApiError, Queue, QueueMessage};
 use karpenter_aws::interruption::messages::{Message, parse};
-use karpenter_aws::provider_id::instance_id;
 use karpenter_controllers::queue::{Backoff, ReconcileError, Requeue};
 use karpenter_model::claim::ClaimView;
 use karpenter_platform::calling_as;
@@ -94,11 +93,8 @@ pub(crate) fn claims_of(aws: &Aws, ids: &BTreeSet<&str>) -> Claims {
         return Claims::new();
     }
     let state = aws.ctx.state();
-    let own = state.claims().filter_map(|claim| {
-        let id = instance_id(claim.provider_id.as_deref()?).ok().filter(|id| ids.contains(id))?;
-        Some((id.to_owned(), claim.clone()))
-    });
-    own.collect()
+    let found = aws.wakes.instances.claims_of(ids, |claim| state.claim(claim)?.provider_id.clone());
+    found.into_iter().filter_map(|(id, claim)| Some((id, state.claim(&claim)?.clone()))).collect()
 }
 
 async fn handle(

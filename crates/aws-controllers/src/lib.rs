@@ -10,6 +10,7 @@ mod discovery;
 mod interruption;
 mod kept;
 mod offering_metrics;
+mod overlay_prices;
 mod profiles;
 mod provider;
 mod report;
@@ -179,6 +180,7 @@ pub fn act(aws: Arc<Aws>) -> BoxFuture<'static, ()> {
             of_the_account(&aws),
             interruption::run(aws.clone()),
             interruption::status::run(aws.clone()),
+            of_overlays(&aws),
             provider(&aws),
         );
     })
@@ -227,6 +229,16 @@ async fn of_reservations(aws: &Arc<Aws>) {
                 async move { reservations::expire(&aws).await }.boxed()
             }),
         );
+    }
+}
+
+/// Behind a gate, too.
+async fn of_overlays(aws: &Arc<Aws>) {
+    if aws.ctx.overlays.is_some() {
+        rounds(aws.clone(), "providers.pricing.overlays", MINUTE * 5, |aws| {
+            async move { overlay_prices::round(&aws).await }.boxed()
+        })
+        .await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The provider as its controllers see it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use karpenter_aws::launch::templates::Template;
 use karpenter_aws::provider::{AwsProvider, Observation, OfferingRow, Tagged, TypeRow};
 use karpenter_aws::zonal_shift::ShiftInfo;
 use karpenter_model::claim::ClaimView;
-use karpenter_model::instance_type::InstanceType;
+use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_platform::{BoxError, CallError};
@@ -66,6 +66,10 @@ impl Shared for AwsProvider {
 
     async fn tag_instance(&self, claim: &ClaimView) -> Result<bool, CallError> {
         Ok(self.tag_instance(claim).await? == Tagged::Done)
+    }
+
+    fn overlay_prices_read(&self, prices: BTreeMap<String, Price>) {
+        self.overlay_prices_read(prices);
     }
 
     fn memory_seen(&self, class: &NodeClass, instance_type: &str, memory: Quantity) {

@@ -1,6 +1,6 @@
 //! What the provider knows and its controllers change, and what they ask of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use karpenter_aws::launch::templates::Template;
 use karpenter_aws::provider::{OfferingRow, TypeRow};
 use karpenter_aws::zonal_shift::ShiftInfo;
 use karpenter_model::claim::ClaimView;
-use karpenter_model::instance_type::InstanceType;
+use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_platform::{BoxError, CallError};
@@ -59,6 +59,9 @@ pub trait Shared: Debug + Send + Sync {
         let _ = pools;
         Vec::new()
     }
+
+    /// Prices by type that overlays give (AWS-135).
+    fn overlay_prices_read(&self, prices: BTreeMap<String, Price>);
 
     /// A node of the type and the class's images has so much memory (AWS-120).
     fn memory_seen(&self, class: &NodeClass, instance_type: &str, memory: Quantity);

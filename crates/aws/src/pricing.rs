@@ -1,5 +1,6 @@
 //! What instances cost: built-in tables, the price list, the history of spot (§5).
 
+mod overlays;
 mod products;
 mod spot;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use karpenter_api::instance_types::ec2;
 use karpenter_model::instance_type::Price;
 
+pub use overlays::overlay_prices;
 pub use products::{ProductQuery, on_demand_queries, parse_products};
 pub use spot::{SPOT_PRODUCTS, SpotPrice, parse_spot_prices};
 

@@ -26,7 +26,7 @@ use jiff::{SignedDuration, Timestamp};
 use karpenter_api::kinds::EC2NodeClass;
 use karpenter_api::names::{LabelPolicy, aws};
 use karpenter_model::claim::ClaimView;
-use karpenter_model::instance_type::{InstanceType, Price};
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
 use karpenter_platform::{
@@ -81,11 +81,6 @@ pub struct ProviderSettings {
 pub trait NodeClasses: Debug + Send + Sync {
     /// The class of this name, also while it is being deleted.
     fn get(&self, name: &str) -> Option<Arc<EC2NodeClass>>;
-
-    /// Prices by type of validated NodeOverlays that ask for nothing but types; `None` while overlays are off (AWS-135).
-    fn overlay_prices(&self) -> Option<BTreeMap<String, Price>> {
-        None
-    }
 }
 
 type Described = Result<Option<InstanceInfo>, ApiError>;

@@ -335,8 +335,11 @@ impl Queue for Account {
 
     async fn delete(&self, message: &QueueMessage) -> Answer<()> {
         let mut state = self.call("DeleteMessage", message.receipt.as_str())?;
-        state.hidden.retain(|one| one != message);
-        state.messages.retain(|one| one != message);
+        let hidden = state.hidden.len();
+        state.hidden.retain(|one| one.receipt != message.receipt);
+        if state.hidden.len() == hidden {
+            state.messages.retain(|one| one.receipt != message.receipt);
+        }
         state.deleted.push(message.clone());
         Ok(())
     }

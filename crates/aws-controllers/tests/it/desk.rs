@@ -33,6 +33,7 @@ pub(crate) struct Desk {
     pub(crate) provider: Arc<Provider>,
     pub(crate) aws: Arc<Aws>,
     options: Options,
+    features: Features,
     running: JoinHandle<()>,
 }
 
@@ -117,6 +118,10 @@ impl Desk {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
+        Self::with_features(options, Features::default()).await
+    }
+
+    pub(crate) async fn with_features(options: Options, features: Features) -> Self {
         let clock = Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
         let of_api = clock.clone();
         let api = Embedded::new(ApiOptions { clock: Arc::new(move || of_api.now()), ..ApiOptions::default() });
@@ -128,8 +133,8 @@ impl Desk {
         }
         let account = Arc::new(account());
         let provider = Arc::new(Provider::new(account.clone(), clock.clone()));
-        let (aws, running) = process(&client, &clock, &account, &provider, &options);
-        let desk = Self { api, client, clock, account, provider, aws, options, running };
+        let (aws, running) = process(&client, &clock, &account, &provider, &options, &features);
+        let desk = Self { api, client, clock, account, provider, aws, options, features, running };
         desk.look().await;
         desk
     }
@@ -138,7 +143,8 @@ impl Desk {
     pub(crate) async fn restart(&mut self) {
         self.running.abort();
         self.provider = Arc::new(Provider::new(self.account.clone(), self.clock.clone()));
-        (self.aws, self.running) = process(&self.client, &self.clock, &self.account, &self.provider, &self.options);
+        (self.aws, self.running) =
+            process(&self.client, &self.clock, &self.account, &self.provider, &self.options, &self.features);
         self.look().await;
     }
 
@@ -298,6 +304,7 @@ fn process(
     account: &Arc<Account>,
     provider: &Arc<Provider>,
     options: &Options,
+    features: &Features,
 ) -> (Arc<Aws>, JoinHandle<()>) {
     let of_core = karpenter_controllers::Options {
         policy: LabelPolicy::aws(),
@@ -305,7 +312,7 @@ fn process(
         planning: PlanningOptions::default(),
         cores: 1,
         observability: Observability::On,
-        features: Features::default(),
+        features: features.clone(),
     };
     let ctx = Arc::new(Context::new(client.clone(), Arc::new(Names(provider.clone())), clock.clone(), of_core));
     let services = Services {

@@ -1,10 +1,12 @@
 //! The controllers of AWS, running, on an API in the process and with an account in memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::needless_pass_by_value, reason = "a test crate")]
+#![allow(clippy::print_stdout, reason = "figures are printed, not asserted")]
 
 mod account;
 mod classes;
 mod desk;
 mod interruptions;
 mod provider;
+mod throughput;
 mod upkeep;

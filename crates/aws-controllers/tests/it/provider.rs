@@ -22,7 +22,7 @@ use karpenter_aws::unavailable::Unavailable;
 use karpenter_aws::zonal_shift::{ShiftInfo, ShiftedZones};
 use karpenter_aws_controllers::Shared;
 use karpenter_model::claim::ClaimView;
-use karpenter_model::instance_type::InstanceType;
+use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
@@ -54,6 +54,7 @@ pub(crate) struct Told {
     pub(crate) shifted: ShiftedZones,
     pub(crate) observed: Vec<String>,
     pub(crate) leads: usize,
+    pub(crate) overlay_prices: Vec<BTreeMap<String, Price>>,
     /// What it answers.
     pub(crate) types: Vec<TypeRow>,
     pub(crate) offerings: Vec<OfferingRow>,
@@ -193,6 +194,10 @@ impl Shared for Provider {
 
     async fn offering_rows(&self, _: &[PoolView]) -> Vec<OfferingRow> {
         self.told.lock().unwrap().offerings.clone()
+    }
+
+    fn overlay_prices_read(&self, prices: BTreeMap<String, Price>) {
+        self.told.lock().unwrap().overlay_prices.push(prices);
     }
 
     fn memory_seen(&self, class: &NodeClass, instance_type: &str, memory: Quantity) {

@@ -2,11 +2,13 @@
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::kinds::{EC2NodeClass, NodeClaim};
+use karpenter_api::kinds::{EC2NodeClass, NodeClaim, NodeOverlay};
 use karpenter_aws::cloud::{ApiError, InstanceInfo, ReservationInfo};
 use karpenter_aws::provider::{OfferingRow, TypeRow};
 use karpenter_aws::zonal_shift::ShiftInfo;
 use karpenter_aws_controllers::zonal_shift_arn;
+use karpenter_controllers::Features;
+use karpenter_model::instance_type::Price;
 use karpenter_platform::Clock as _;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -233,4 +235,29 @@ async fn a_new_leader() {
     desk.restart().await;
     assert_eq!(desk.provider.told.lock().unwrap().leads, 1);
     assert!(desk.get::<EC2NodeClass>("default").await.is_some());
+}
+
+/// AWS-135: read every five minutes while overlays are on; only what was found valid counts.
+#[tokio::test(start_paused = true)]
+async fn prices_of_overlays() {
+    let told = |desk: &Desk| desk.provider.told.lock().unwrap().overlay_prices.last().cloned();
+    let desk = Desk::start().await;
+    desk.wait(600).await;
+    assert_eq!(told(&desk), None, "overlays are off");
+
+    let desk = Desk::with_features(options(), Features { node_overlays: true, ..Features::default() }).await;
+    assert_eq!(told(&desk), Some([].into()));
+    let types = json!([{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m99.large"] }]);
+    desk.add::<NodeOverlay>(json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": { "name": "new" },
+        "spec": { "requirements": types, "price": "4.2" },
+    }))
+    .await;
+    desk.wait(301).await;
+    assert_eq!(told(&desk), Some([].into()), "nobody has judged it");
+    let valid = json!({ "type": "ValidationSucceeded", "status": "True", "reason": "ValidationSucceeded", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    desk.set_status::<NodeOverlay>("new", json!({ "conditions": [valid] })).await;
+    desk.wait(301).await;
+    assert_eq!(told(&desk), Some([("m99.large".to_owned(), Price::new(4.2).unwrap())].into()));
 }

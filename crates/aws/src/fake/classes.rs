@@ -6,18 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::SignedDuration;
 use karpenter_api::kinds::EC2NodeClass;
 use karpenter_api::names::{aws, labels};
-use karpenter_model::instance_type::Price;
 use serde_json::{Value, json};
 
 use crate::fixtures::{class_object, sizing};
 use crate::provider::{NodeClasses, ProviderSettings};
 use crate::user_data::Cluster;
 
-/// Classes by name, and prices of overlays.
+/// Classes by name.
 #[derive(Debug, Clone, Default)]
 pub struct Classes {
     all: Arc<Mutex<BTreeMap<String, Arc<EC2NodeClass>>>>,
-    prices: Arc<Mutex<Option<BTreeMap<String, Price>>>>,
 }
 
 impl Classes {
@@ -29,19 +27,11 @@ impl Classes {
     pub fn remove(&self, name: &str) {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
-
-    pub fn overlay(&self, prices: Option<BTreeMap<String, Price>>) {
-        *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = prices;
-    }
 }
 
 impl NodeClasses for Classes {
     fn get(&self, name: &str) -> Option<Arc<EC2NodeClass>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    fn overlay_prices(&self) -> Option<BTreeMap<String, Price>> {
-        self.prices.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

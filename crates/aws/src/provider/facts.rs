@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_model::instance_type::Price;
 use karpenter_model::quantity::Quantity;
 
 use super::AwsProvider;
@@ -38,6 +39,8 @@ pub(super) struct Facts {
     pub(super) catalogue_version: u64,
     pub(super) prices: PriceBook,
     pub(super) prices_version: u64,
+    /// By type; `None` while overlays are off (AWS-135).
+    pub(super) overlay_prices: Option<BTreeMap<String, Price>>,
     pub(super) unavailable: Unavailable,
     pub(super) reservations: ReservationCounts,
     pub(super) shifted: ShiftedZones,
@@ -64,6 +67,7 @@ impl Facts {
             catalogue_version: 0,
             prices: PriceBook::built_in(region),
             prices_version: 0,
+            overlay_prices: None,
             unavailable: Unavailable::default(),
             reservations: ReservationCounts::default(),
             shifted: ShiftedZones::default(),
@@ -165,6 +169,11 @@ impl AwsProvider {
         for one in reservations {
             facts.reservations.synced(&one.id, one.available, now);
         }
+    }
+
+    /// Prices that overlays give to types without one (AWS-135).
+    pub fn overlay_prices_read(&self, prices: BTreeMap<String, Price>) {
+        self.facts().overlay_prices = Some(prices);
     }
 
     /// What ARC has just said (AWS-226). Answers with the ids of zones that are shifted away from now.

@@ -81,7 +81,6 @@ impl AwsProvider {
         group: Option<&PlacementGroup>,
     ) -> Result<Arc<Vec<InstanceType>>, NoListing> {
         let now = self.now();
-        let overlay_prices = self.classes.overlay_prices();
         let mut facts = self.facts();
         facts.unavailable.sweep(now);
         let ids = class.subnets().iter().filter_map(|subnet| Some((subnet.zone.clone(), subnet.zone_id.clone()?)));
@@ -91,8 +90,11 @@ impl AwsProvider {
             catalogue: facts.catalogue_version,
             discovered: facts.discovered_version,
         };
-        let market =
-            MarketState { prices: facts.prices_version, shifted_zones: facts.shifted.now(now), overlay_prices };
+        let market = MarketState {
+            prices: facts.prices_version,
+            shifted_zones: facts.shifted.now(now),
+            overlay_prices: facts.overlay_prices.clone(),
+        };
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
             listings.get(&class.name).filter(|known| known.shape == shape && now.duration_since(known.made) < KEPT);

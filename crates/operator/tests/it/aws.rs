@@ -39,9 +39,18 @@ impl OnAws {
     }
 
     pub(crate) fn start(&self, name: &str) -> Replica {
+        self.start_with(name, &[])
+    }
+
+    /// One that leads at once. Its predecessor was killed, and its lease would be waited for.
+    pub(crate) fn start_alone(&self, name: &str) -> Replica {
+        self.start_with(name, &[("DISABLE_LEADER_ELECTION", "true")])
+    }
+
+    fn start_with(&self, name: &str, more: &[(&str, &str)]) -> Replica {
         let environment = self.account.environment();
-        let more: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        self.installed.start_with(name, &more)
+        let own = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        self.installed.start_with(name, &own.chain(more.iter().copied()).collect::<Vec<_>>())
     }
 
     /// Those of the cluster that have not been ended.

@@ -107,12 +107,12 @@ async fn prices_of_overlays() {
     }
     world.provider.discover().await.unwrap();
     assert_eq!(available(&listed(&world).await, "m99.large"), 0);
-    world.classes.overlay(Some([("m99.large".to_owned(), Price::new(4.2).unwrap())].into()));
+    world.provider.overlay_prices_read([("m99.large".to_owned(), Price::new(4.2).unwrap())].into());
     let types = listed(&world).await;
     let new = of(&types, "m99.large").offerings.iter().filter(|one| one.available);
     let prices: Vec<f64> = new.map(|one| one.price.per_hour()).collect();
     assert_eq!(prices, [4.2, 4.2]);
-    world.classes.overlay(Some([].into()));
+    world.provider.overlay_prices_read([].into());
     assert_eq!(available(&listed(&world).await, "m99.large"), 0);
 }
 

@@ -63,6 +63,7 @@ async fn pods_get_instances_and_give_them_back() {
 
     interruption(&aws, &scene).await;
     another_image(&aws, &scene).await;
+    consolidation(&aws, &scene).await;
     the_end(&aws, &scene).await;
     drop(replica);
 }
@@ -93,6 +94,37 @@ async fn another_image(aws: &OnAws, scene: &Scene<'_>) {
             Ok(all.then_some(()))
         })
         .await;
+    scene.all_run(3).await;
+}
+
+/// DIS-104, DIS-120: when most of what a large instance was bought for is gone, a smaller one takes its place.
+async fn consolidation(aws: &OnAws, scene: &Scene<'_>) {
+    let mut over = spec("default", "on-demand");
+    over["disruption"] = json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]});
+    over["template"]["metadata"]["labels"]["example.com/part"] = json!("dear");
+    scene.create(scene.pool("dear", over)).await;
+    let there = json!({"spec": {"nodeSelector": {"example.com/part": "dear"}}});
+    // Together they need the largest type.
+    scene.create(workload("Deployment", "small", 1, scene.pod("small", "1", there.clone()))).await;
+    scene.create(scene.pod("large", "5", there)).await;
+    scene.all_run(5).await;
+    let on_demand = async || -> Vec<(String, String)> {
+        let all = aws.instances().await.into_iter().filter(|one| one.spot_request_id.is_none());
+        all.map(|one| (one.instance_type, one.id)).collect()
+    };
+    let before = on_demand().await;
+    assert!(before.iter().any(|(name, _)| name == "m5.2xlarge"), "{before:?}");
+    scene.delete("Pod", "large").await;
+    scene
+        .wait("a smaller instance has taken over", async || {
+            let now = on_demand().await;
+            let smaller = now.len() == 1 && now[0].0 == "m5.large" && !before.contains(&now[0]);
+            Ok(smaller.then_some(()))
+        })
+        .await;
+    scene.all_run(4).await;
+    scene.delete("Deployment", "small").await;
+    scene.delete("NodePool", &scene.pool_name("dear")).await;
     scene.all_run(3).await;
 }
 
