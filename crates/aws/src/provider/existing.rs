@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
 use karpenter_api::names::aws;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::InstanceType;
@@ -22,7 +22,8 @@ use crate::reboot::{reboot_error, rebootable};
 
 const GET: &str = "DescribeInstances";
 const TERMINATE: &str = "TerminateInstances";
-/// Of those that a batch left open, at a time.
+/// Of those that a batch left open, at a time: five hundred that failed, perhaps because there was too much already, must not
+/// become five hundred calls at once.
 const SINGLE_CALLS: usize = 10;
 
 /// What a class and its types are to instances, read once for many of them.
@@ -231,7 +232,10 @@ pub(super) fn describe(reads: Arc<dyn Ec2Reads>, ids: Vec<String>) -> BoxFuture<
             (id, found)
         };
         // Of one alone the first answer is the answer.
-        let single: BTreeMap<String, Described> = a_few_at_a_time(open.iter().map(|id| one(id))).await;
+        let mut single: BTreeMap<String, Described> = BTreeMap::new();
+        for few in open.chunks(SINGLE_CALLS) {
+            single.extend(join_all(few.iter().map(|id| one(id))).await);
+        }
         let share = |id: &String| match known.get(id) {
             Some(info) => Ok(Some(info.clone())),
             None => single.get(id).cloned().unwrap_or(Ok(None)),
@@ -255,15 +259,13 @@ pub(super) fn terminate(writes: Arc<dyn Ec2Writes>, ids: Vec<String>) -> BoxFutu
             });
             (id, answer)
         };
-        let single: BTreeMap<String, Ended> = a_few_at_a_time(open.iter().map(|id| one(id))).await;
+        let mut single: BTreeMap<String, Ended> = BTreeMap::new();
+        for few in open.chunks(SINGLE_CALLS) {
+            single.extend(join_all(few.iter().map(|id| one(id))).await);
+        }
         ids.iter().map(|id| single.get(id).cloned().unwrap_or(Ok(()))).collect()
     }
     .boxed()
-}
-
-/// A batch of five hundred that failed, perhaps because there was too much already, must not become five hundred calls at once.
-async fn a_few_at_a_time<A>(calls: impl Iterator<Item = impl Future<Output = (String, A)>>) -> BTreeMap<String, A> {
-    futures::stream::iter(calls).buffer_unordered(SINGLE_CALLS).collect().await
 }
 
 fn distinct(ids: &[String]) -> Vec<String> {

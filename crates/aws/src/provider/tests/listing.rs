@@ -1,6 +1,6 @@
 //! What can be bought, and when it is looked at anew.
 
-use karpenter_model::instance_type::InstanceType;
+use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::quantity::Quantity;
 
 use super::*;
