@@ -39,6 +39,7 @@ class Application:
         account.record(request.service, request.operation, {
             "dry_run": request.parameters.get("DryRun") == "true", "region": request.region,
             "page_size": request.parameters.get("MaxResults") or request.parameters.get("MaxItems"),
+            **({"include_deprecated": request.parameters.get("IncludeDeprecated")} if request.operation == "DescribeImages" else {}),
             "user_agent": environ.get("HTTP_USER_AGENT", ""),
             **({"parameters": request.parameters} if request.service == "sqs" else {})})
         denied = authoriser.refusal(account, number, request)

@@ -6,6 +6,7 @@
 mod gates;
 mod help;
 mod reader;
+mod reboot_reasons;
 pub mod rows;
 mod scheduler;
 
@@ -15,6 +16,7 @@ use karpenter_model::duration::GoDuration;
 
 pub use gates::{AwsFeatureGates, FeatureGates};
 pub use help::help;
+pub use reboot_reasons::RebootReason;
 pub use scheduler::{DefaultConstraint, SchedulerConfig, SchedulerConfigError};
 
 use reader::Reader;
@@ -83,6 +85,7 @@ pub struct AwsSettings {
     pub enable_zonal_shift: bool,
     pub ami_refresh_interval: GoDuration,
     pub subnet_refresh_interval: GoDuration,
+    pub reboot_reasons: Vec<RebootReason>,
     pub feature_gates: AwsFeatureGates,
 }
 
@@ -224,6 +227,7 @@ fn read_aws(reader: &mut Reader<'_>) -> AwsSettings {
         enable_zonal_shift: reader.boolean(&rows::ENABLE_ZONAL_SHIFT),
         ami_refresh_interval: reader.duration(&rows::AMI_REFRESH_INTERVAL),
         subnet_refresh_interval: reader.duration(&rows::SUBNET_REFRESH_INTERVAL),
+        reboot_reasons: reader.parsed(&rows::REPAIR_REBOOT_REASONS, reboot_reasons::parse),
         feature_gates: reader.parsed(&rows::AWS_FEATURE_GATES, AwsFeatureGates::parse),
     }
 }

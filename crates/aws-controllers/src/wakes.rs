@@ -66,8 +66,12 @@ impl Instances {
             let id = provider_id(&claim).and_then(|id| instance_id(&id).ok().map(str::to_owned));
             known.learn(&claim, id);
         }
-        let of = |id: &&str| known.by_id.get(*id).into_iter().flatten().map(|claim| ((*id).to_owned(), claim.clone()));
-        ids.iter().flat_map(of).collect()
+        let mut found = Vec::new();
+        for id in ids {
+            let claims = known.by_id.get(*id).into_iter().flatten();
+            found.extend(claims.map(|claim| ((*id).to_owned(), claim.clone())));
+        }
+        found
     }
 }
 

@@ -120,4 +120,30 @@ mod tests {
         let error = repair_policies(&[reboot("DiskPressure", "x")]).unwrap_err().to_string();
         assert!(error.contains("DiskPressure"), "{error}");
     }
+
+    /// AWS-306: the legacy controller reads the same list; every pair decides for itself, bounds and priorities are not looked at.
+    #[test]
+    fn the_legacy_controller_reads_it_too() {
+        use karpenter_model::node::NodeCondition;
+        use karpenter_platform::LegacyPolicies;
+
+        let policies = LegacyPolicies::compile(&repair_policies(&[]).unwrap()).unwrap();
+        for (kind, status, minutes) in [
+            ("Ready", Status::False, Some(30)),
+            ("Ready", Status::Unknown, Some(30)),
+            ("AcceleratedHardwareReady", Status::False, Some(10)),
+            ("NetworkingReady", Status::False, Some(30)),
+            ("AcceleratedHardwareReady", Status::Unknown, None),
+            ("DiskPressure", Status::True, None),
+        ] {
+            let condition = NodeCondition {
+                kind: kind.to_owned(),
+                status,
+                reason: "Whatever".to_owned(),
+                since: Some(jiff::Timestamp::UNIX_EPOCH),
+            };
+            let due = policies.due(std::slice::from_ref(&condition)).map(|(at, _)| at.as_second() / 60);
+            assert_eq!(due, minutes, "{kind} {status:?}");
+        }
+    }
 }

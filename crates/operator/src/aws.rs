@@ -10,10 +10,11 @@ use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Service;
-use karpenter_api::settings::{AwsSettings, Settings};
+use karpenter_api::settings::{self, AwsSettings, Settings};
 use karpenter_aws::cloud::Lookups;
 use karpenter_aws::instance_types::Sizing;
 use karpenter_aws::provider::{self, AwsProvider, ProviderSettings};
+use karpenter_aws::repair::RebootReason;
 use karpenter_aws::user_data::Cluster;
 use karpenter_aws_controllers::{Aws, Options, Services, kubernetes_version, zonal_shift_arn};
 use karpenter_aws_sdk::Clients;
@@ -88,8 +89,12 @@ fn provider_settings(settings: &Settings, account: &Account) -> ProviderSettings
         isolated_vpc: settings.aws.isolated_vpc,
         reserved_capacity: settings.feature_gates.reserved_capacity,
         subnet_refresh_interval: settings.aws.subnet_refresh_interval.as_signed(),
-        reboot_reasons: Vec::new(),
+        reboot_reasons: settings.aws.reboot_reasons.iter().map(reboot_reason).collect(),
     }
+}
+
+fn reboot_reason(given: &settings::RebootReason) -> RebootReason {
+    RebootReason { condition_type: given.condition_type.clone(), reason_expression: given.reason_expression.clone() }
 }
 
 /// AWS answers, and this is the cluster that it knows.

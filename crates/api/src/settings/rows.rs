@@ -411,6 +411,15 @@ pub const SUBNET_REFRESH_INTERVAL: Row = Row {
     helm: Some("settings.subnetRefreshInterval"),
     help: "How often subnets are looked up, at least 1m.",
 };
+pub const REPAIR_REBOOT_REASONS: Row = Row {
+    flag: "repair-reboot-reasons",
+    env: "REPAIR_REBOOT_REASONS",
+    kind: Kind::Text,
+    default: "",
+    scope: Scope::Aws,
+    helm: Some("settings.repair.rebootReasons"),
+    help: "Reasons to reboot sick nodes instead of replacing them, as YAML or JSON: a list of conditionType and reasonExpression.",
+};
 pub const AWS_FEATURE_GATES: Row = Row {
     flag: "aws-feature-gates",
     env: "AWS_FEATURE_GATES",
@@ -422,7 +431,7 @@ pub const AWS_FEATURE_GATES: Row = Row {
 };
 
 /// Every setting, in the order of the documentation.
-pub const ALL: [Row; 41] = [
+pub const ALL: [Row; 42] = [
     CLOUD_PROVIDER,
     KARPENTER_SERVICE,
     METRICS_PORT,
@@ -463,5 +472,6 @@ pub const ALL: [Row; 41] = [
     ENABLE_ZONAL_SHIFT,
     AMI_REFRESH_INTERVAL,
     SUBNET_REFRESH_INTERVAL,
+    REPAIR_REBOOT_REASONS,
     AWS_FEATURE_GATES,
 ];

@@ -82,6 +82,7 @@ fn defaults() {
             enable_zonal_shift: false,
             ami_refresh_interval: seconds(60),
             subnet_refresh_interval: seconds(60),
+            reboot_reasons: Vec::new(),
             feature_gates: AwsFeatureGates { node_class_cel: false },
         },
     };

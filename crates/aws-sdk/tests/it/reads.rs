@@ -159,7 +159,7 @@ async fn what_runs() {
     assert!(prices[0].timestamp.is_some());
 }
 
-/// AWS-254: pages without anything in them are no end.
+/// AWS-254, AWS-52, AC-60: pages without anything in them are no end; deprecated images are asked for, too.
 #[tokio::test]
 async fn empty_pages_are_no_end() {
     let world = world().await;
@@ -200,6 +200,9 @@ async fn empty_pages_are_no_end() {
     ] {
         assert!(sizes.contains(&(operation.to_owned(), size.to_owned())), "{operation}: {sizes:?}");
     }
+    let calls = world.account.calls();
+    let asked = calls.iter().find(|call| call["operation"] == "DescribeImages").unwrap();
+    assert_eq!(asked["include_deprecated"], "true", "{asked}");
 }
 
 fn sized(call: &serde_json::Value) -> Option<(String, String)> {

@@ -112,6 +112,24 @@ async fn claims_without_an_instance_go() {
     assert_eq!(counted.value(["garbage_collected", "", "", "", "graceful"]), Some(1.0));
 }
 
+/// AWS-203, AC-233, LIF-79: instances that nobody has claimed for half a minute go, all in one pass, and their nodes with them.
+#[tokio::test(start_paused = true)]
+async fn instances_without_a_claim_go() {
+    let desk = Desk::start().await;
+    let id = |number: usize| format!("shop://orphan-{number}");
+    let machines = (0..500).map(|number| (id(number), super::desk::instance(&id(number))));
+    desk.shop.book().machines.extend(machines);
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": { "providerID": id(7) } });
+    desk.add::<Node>(node).await;
+    let mut left = Vec::new();
+    for seconds in [0, 29, 2] {
+        tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+        crate::garbage_collection::collect(&desk.ctx).await.unwrap();
+        left.push((desk.shop.book().machines.len(), desk.get::<Node>("n").await.is_some()));
+    }
+    assert_eq!(left, [(500, true), (500, true), (0, false)]);
+}
+
 /// LIF-80, LC-82, SC-356, SCH-242: an entry that nobody knows any more goes after a while; others stay.
 #[tokio::test(start_paused = true)]
 async fn ghosts_are_forgotten() {

@@ -3,6 +3,7 @@
 //! [`kubelets`] stands in for the machines: each running instance gets a Node, on which KWOK runs pods.
 
 mod deaths;
+mod faults;
 mod kubelets;
 mod life;
 mod starting;
@@ -40,6 +41,11 @@ impl OnAws {
 
     pub(crate) fn start(&self, name: &str) -> Replica {
         self.start_with(name, &[])
+    }
+
+    /// One that says all it has to say.
+    pub(crate) fn start_talkative(&self, name: &str) -> Replica {
+        self.start_with(name, &[("LOG_LEVEL", "debug")])
     }
 
     /// One that leads at once. Its predecessor was killed, and its lease would be waited for.

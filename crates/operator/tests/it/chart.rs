@@ -232,6 +232,11 @@ fn values_reach_the_controller() {
         ("settings.enableZonalShift=true", "ENABLE_ZONAL_SHIFT", "true"),
         ("settings.amiRefreshInterval=2m", "AMI_REFRESH_INTERVAL", "2m"),
         ("settings.subnetRefreshInterval=3m", "SUBNET_REFRESH_INTERVAL", "3m"),
+        (
+            "settings.repair.rebootReasons[0].conditionType=KernelReady,settings.repair.rebootReasons[0].reasonExpression=Soft.*",
+            "REPAIR_REBOOT_REASONS",
+            r#"[{"conditionType":"KernelReady","reasonExpression":"Soft.*"}]"#,
+        ),
         ("settings.awsFeatureGates.nodeClassCEL=true", "AWS_FEATURE_GATES", "NodeClassCEL=true"),
         ("settings.clusterName=eks-{{ .Release.Name }}", "CLUSTER_NAME", "eks-karpenter"),
         ("controller.metrics.port=9090", "METRICS_PORT", "9090"),

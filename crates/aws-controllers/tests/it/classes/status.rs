@@ -94,12 +94,15 @@ async fn selectors_that_find_nothing() {
     assert_eq!(says(class.conditions(), "SecurityGroupsReady"), ("False", "SecurityGroupsNotFound"));
 }
 
-/// AWS-46, AWS-50, AWS-56, AC-42, AC-43, AC-51, AC-52: parameters that are missing, and images that are.
+/// AWS-46, AWS-48, AWS-50, AWS-52, AWS-56, AC-42, AC-43, AC-51, AC-52: parameters that are missing, and images that are.
 #[tokio::test(start_paused = true)]
 async fn images_and_parameters() {
     let desk = Desk::start().await;
     let class = desk.add_class("default", json!({})).await;
     assert_eq!(class.status.unwrap().amis.unwrap().len(), 2, "three of five parameters are missing");
+    let asked = desk.account.take("DescribeImages");
+    assert!(asked.len() == 1 && asked[0].contains("image-id"), "one call for all that were found: {asked:?}");
+    assert!(["ami-amd", "ami-arm", "state", "available"].iter().all(|part| asked[0].contains(part)), "{asked:?}");
 
     desk.account.state().parameters.insert("/own".to_owned(), "not-an-ami".to_owned());
     let own = |name: &str| json!({ "amiFamily": "AL2023", "amiSelectorTerms": [{ "ssmParameter": name }] });

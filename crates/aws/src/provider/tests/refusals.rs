@@ -79,7 +79,7 @@ async fn every_code() {
     }
 }
 
-/// AC-219, AC-220, AC-291, AWS-292: mixed errors are no lack of capacity; no role for spot is; no word at all is a failure.
+/// AC-219, AC-220, AC-291, AWS-238, AWS-292: mixed errors are no lack of capacity; no role for spot is; no word at all is a failure.
 #[tokio::test(start_paused = true)]
 async fn odd_answers() {
     let world = World::with(settings(), &["m5.large", "c5.large"]).await;

@@ -1,8 +1,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use karpenter_testkit::aws::SECRET;
 use serde_json::{Value, json};
 
 use super::{CLUSTER, OnAws};
+use crate::live::installed::Replica;
 use crate::live::scene::{Scene, condition, name, workload};
 
 /// What pools of these tests lay over [`Scene::pool`].
@@ -27,7 +29,7 @@ pub(super) fn instance_id(claim: &Value) -> &str {
 #[tokio::test]
 async fn pods_get_instances_and_give_them_back() {
     let aws = OnAws::new().await;
-    let replica = aws.start("karpenter-aws");
+    let replica = aws.start_talkative("karpenter-aws");
     let scene = Scene::new(&aws.installed, "on-aws").await;
     scene.create(aws.class("default")).await;
     scene.create(scene.pool("", spec("default", "spot"))).await;
@@ -64,7 +66,9 @@ async fn pods_get_instances_and_give_them_back() {
     interruption(&aws, &scene).await;
     another_image(&aws, &scene).await;
     consolidation(&aws, &scene).await;
+    let launched = aws.account.launched();
     the_end(&aws, &scene).await;
+    nothing_secret(&replica, &launched);
     drop(replica);
 }
 
@@ -126,6 +130,19 @@ async fn consolidation(aws: &OnAws, scene: &Scene<'_>) {
     scene.delete("Deployment", "small").await;
     scene.delete("NodePool", &scene.pool_name("dear")).await;
     scene.all_run(3).await;
+}
+
+/// Not even in the most talkative log: no credential, no signature, no user data, plain or not.
+fn nothing_secret(replica: &Replica, launched: &Value) {
+    let log = replica.log();
+    assert!(log.contains("DEBUG") && log.contains("launched"), "{log}");
+    for secret in [SECRET, "Signature=", "X-Amz-Security-Token", "Authorization", "NodeConfig", "MIME-Version"] {
+        assert!(!log.contains(secret), "{secret} is in the log");
+    }
+    for (id, instance) in launched.as_object().unwrap() {
+        let data = instance["user_data"].as_str().unwrap();
+        assert!(!log.contains(data), "the user data of {id} is in the log");
+    }
 }
 
 /// AWS-40, AWS-41, AWS-74: the class stays while it is used, and takes its profile and templates along.
