@@ -119,7 +119,8 @@ async fn instances_without_a_claim_go() {
     let id = |number: usize| format!("shop://orphan-{number}");
     let machines = (0..500).map(|number| (id(number), super::desk::instance(&id(number))));
     desk.shop.book().machines.extend(machines);
-    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": { "providerID": id(7) } });
+    let node =
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": { "providerID": id(7) } });
     desk.add::<Node>(node).await;
     let mut left = Vec::new();
     for seconds in [0, 29, 2] {
