@@ -13,6 +13,7 @@ A value of the present name wins; where it has a default, a value other than tha
 {{- range $new, $names := dict
   "clusterName" (list (list "settings.aws.clusterName" $aws.clusterName) (list "controller.clusterName" $controller.clusterName) (list "clusterName" $values.clusterName))
   "clusterEndpoint" (list (list "settings.aws.clusterEndpoint" $aws.clusterEndpoint) (list "controller.clusterEndpoint" $controller.clusterEndpoint) (list "clusterEndpoint" $values.clusterEndpoint))
+  "defaultInstanceProfile" (list (list "settings.aws.defaultInstanceProfile" $aws.defaultInstanceProfile) (list "aws.defaultInstanceProfile" $old.defaultInstanceProfile))
   "interruptionQueue" (list (list "settings.aws.interruptionQueueName" $aws.interruptionQueueName))
 }}
 {{- $value := index $values.settings $new }}
@@ -38,7 +39,13 @@ A value of the present name wins; where it has a default, a value other than tha
 {{- $used = append $used "controller.tolerations" }}
 {{- end }}
 
+{{- $style := include "karpenter.style" . }}
 {{- $affinity := $values.affinity }}
+{{- if and (eq $style "0.5") (eq (toJson $affinity) (include "karpenter.usualAffinity" .)) }}
+{{- /* Its one node has room for both Deployments, and nodes of old say who made them. */}}
+{{- $terms := list (dict "matchExpressions" (list (dict "key" "karpenter.sh/provisioner-name" "operator" "DoesNotExist") (dict "key" "karpenter.sh/nodepool" "operator" "DoesNotExist"))) }}
+{{- $affinity = dict "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms)) }}
+{{- end }}
 {{- with $controller.affinity }}
 {{- /* What is said of pods and nodes is taken part by part. */}}
 {{- $affinity = mergeOverwrite (deepCopy (default (dict) $affinity)) . }}
@@ -68,15 +75,50 @@ A value of the present name wins; where it has a default, a value other than tha
 {{- end }}
 {{- end }}
 
-{{- range $name := list "settings.aws.defaultInstanceProfile" "aws.defaultInstanceProfile" }}
-{{- $profile := ternary $aws.defaultInstanceProfile $old.defaultInstanceProfile (hasPrefix "settings" $name) }}
-{{- if $profile }}
-{{- $used = append $used (printf "%s (ignored: name it in spec.instanceProfile of an EC2NodeClass)" $name) }}
+{{- $logFormat := $values.logFormat }}
+{{- if not $logFormat }}
+{{- $logFormat = ternary "legacy" "json" (eq $style "0.5") }}
 {{- end }}
-{{- end }}
-{{- $resolved := dict "nodeSelector" $nodeSelector "tolerations" $tolerations "affinity" $affinity "logLevel" $logLevel "used" $used }}
+{{- $resolved := dict "logFormat" $logFormat "nodeSelector" $nodeSelector "tolerations" $tolerations "affinity" $affinity "logLevel" $logLevel "used" $used }}
 {{- if not (kindIs "invalid" $replicas) }}
 {{- $_ := set $resolved "replicas" $replicas }}
 {{- end }}
 {{- toYaml (merge $resolved $found) }}
+{{- end }}
+
+{{/*
+How charts of old named and cut their objects (AWS-259): `0.5` or `0.16` where their values are in use and none of the present name
+of the cluster is, else nothing.
+*/}}
+{{- define "karpenter.style" -}}
+{{- $values := .Values }}
+{{- $controller := default (dict) $values.controller }}
+{{- if $values.legacy.style }}
+{{- if ne $values.legacy.style "none" }}{{ $values.legacy.style }}{{ end }}
+{{- else if or $values.settings.clusterName (ne $values.settings.cloudProvider "aws") }}
+{{- else if or $controller.clusterName $controller.clusterEndpoint $values.webhook }}0.5
+{{- else if or $values.clusterName $values.clusterEndpoint $values.aws }}0.16
+{{- end }}
+{{- end }}
+
+{{/* Whether Provisioners and AWSNodeTemplates are served: where somebody says so, or has values of their time. */}}
+{{- define "karpenter.legacy" -}}
+{{- if ne .Values.settings.cloudProvider "aws" }}
+{{- else if kindIs "bool" .Values.legacy.enabled }}{{ ternary "yes" "" .Values.legacy.enabled }}
+{{- else if or (include "karpenter.style" .) .Values.settings.aws }}yes
+{{- end }}
+{{- end }}
+
+{{/* Whether this release makes a definition of old: where they are served, and nobody else has made it. */}}
+{{- define "karpenter.definesLegacy" -}}
+{{- if include "karpenter.legacy" .root }}
+{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name }}
+{{- $owner := get (default (dict) (dig "metadata" "annotations" (dict) (default (dict) $found))) "meta.helm.sh/release-name" }}
+{{- if or (not $found) (eq $owner .root.Release.Name) }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The chart's own, in the form that it is compared in. */}}
+{{- define "karpenter.usualAffinity" -}}
+{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"karpenter.sh/nodepool","operator":"DoesNotExist"}]}]}},"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}
 {{- end }}

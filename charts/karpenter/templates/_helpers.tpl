@@ -46,7 +46,7 @@ annotations:
 {{- default (include "karpenter.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
 {{- /* Where values of older charts are used, the account is one that was made beforehand under the name of those charts. */}}
-{{- $old := or .Values.clusterName .Values.controller.clusterName (default (dict) .Values.settings.aws).clusterName }}
+{{- $old := or (include "karpenter.style" .) .Values.clusterName .Values.controller.clusterName (default (dict) .Values.settings.aws).clusterName }}
 {{- default (ternary "karpenter" "default" (not (empty $old))) .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
@@ -108,4 +108,42 @@ annotations:
 {{- printf ",TerminateFirstDrift=%t" $gates.terminateFirstDrift }}
 {{- printf ",TerminateFirstRepair=%t" $gates.terminateFirstRepair }}
 {{- printf ",PodDeletionCostManagement=%t" $gates.podDeletionCostManagement }}
+{{- end }}
+
+{{/* The Deployment of the controller, and with it whoever asks for it by name. */}}
+{{- define "karpenter.deploymentName" -}}
+{{- include "karpenter.fullname" . }}{{ if eq (include "karpenter.style" .) "0.5" }}-controller{{ end }}
+{{- end }}
+
+{{- define "karpenter.containerName" -}}
+{{- if and (eq (include "karpenter.style" .) "0.5") (eq .Values.controller.containerName "controller") }}manager{{ else }}{{ .Values.controller.containerName }}{{ end }}
+{{- end }}
+
+{{/* What older charts called a webhook. There is none: it says when Provisioners can be made, which is what was waited for. */}}
+{{- define "karpenter.webhookContainer" -}}
+name: webhook
+{{- with .Values.controller.securityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+image: {{ include "karpenter.image" . }}
+imagePullPolicy: {{ .Values.imagePullPolicy }}
+args: ["webhook"]
+ports:
+  - name: https-webhook
+    containerPort: 8443
+    protocol: TCP
+livenessProbe:
+  initialDelaySeconds: 30
+  timeoutSeconds: 30
+  httpGet:
+    path: /healthz
+    port: https-webhook
+readinessProbe:
+  timeoutSeconds: 30
+  httpGet:
+    path: /readyz
+    port: https-webhook
+resources:
+  {{- toYaml (default (dict "requests" (dict "cpu" "100m" "memory" "50Mi") "limits" (dict "cpu" "100m" "memory" "50Mi")) (default (dict) .Values.webhook).resources) | nindent 2 }}
 {{- end }}

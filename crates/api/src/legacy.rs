@@ -10,6 +10,7 @@ mod classes;
 mod findings;
 mod kubelet;
 mod labels;
+mod live;
 mod metadata;
 mod provisioner;
 mod reading;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use findings::{Finding, Severity};
+pub use live::{Translation, owner, template_findings, template_name, translate};
 
 use classes::{ClassDraft, PoolDraft};
 use findings::Report;
@@ -38,11 +40,31 @@ pub struct Options {
     pub role: Option<String>,
     /// Whether to write out the requirements that the webhook of old added by itself (API-323).
     pub requirement_defaults: bool,
+    /// Objects are served where they are, not turned into manifests (AWS-257).
+    pub installation: Option<Installation>,
+}
+
+/// The cluster that legacy objects are served in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Installation {
+    /// Of nodes whose class names none.
+    pub default_instance_profile: Option<String>,
+    /// Such as `1.35`.
+    pub kubernetes_version: String,
+}
+
+impl Installation {
+    /// Images of AL2 are published up to Kubernetes 1.32.
+    fn has_al2(&self) -> bool {
+        let mut parts = self.kubernetes_version.split('.').map_while(|part| part.parse::<u32>().ok());
+        let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        version < (1, 33)
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { role: None, requirement_defaults: true }
+        Self { role: None, requirement_defaults: true, installation: None }
     }
 }
 

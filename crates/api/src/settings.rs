@@ -43,6 +43,7 @@ pub struct Settings {
     /// Always positive.
     pub cpu_requests_millicores: i64,
     pub log_level: LogLevel,
+    pub log_format: LogFormat,
     pub log_output_paths: Vec<String>,
     pub log_error_output_paths: Vec<String>,
     /// Empty = traces go nowhere.
@@ -82,6 +83,8 @@ pub struct AwsSettings {
     pub interruption_queue: String,
     pub reserved_enis: i64,
     pub disable_dry_run: bool,
+    /// Of nodes of Provisioners that name none; empty = there is no such profile.
+    pub default_instance_profile: String,
     pub enable_zonal_shift: bool,
     pub ami_refresh_interval: GoDuration,
     pub subnet_refresh_interval: GoDuration,
@@ -100,6 +103,13 @@ pub enum LogLevel {
     Debug,
     Info,
     Error,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Json,
+    /// The columns of v0.5, and its lines about instances and nodes.
+    Legacy,
 }
 
 /// What to do with preferred affinities of pods.
@@ -187,6 +197,10 @@ fn read(reader: &mut Reader<'_>) -> Settings {
             &rows::LOG_LEVEL,
             &[("info", LogLevel::Info), ("debug", LogLevel::Debug), ("error", LogLevel::Error), ("", LogLevel::Info)],
         ),
+        log_format: reader.choice(
+            &rows::LOG_FORMAT,
+            &[("json", LogFormat::Json), ("legacy", LogFormat::Legacy), ("", LogFormat::Json)],
+        ),
         log_output_paths: paths(&reader.text(&rows::LOG_OUTPUT_PATHS)),
         log_error_output_paths: paths(&reader.text(&rows::LOG_ERROR_OUTPUT_PATHS)),
         otel_exporter_otlp_endpoint: reader.parsed(&rows::OTEL_EXPORTER_OTLP_ENDPOINT, collector_url),
@@ -224,6 +238,7 @@ fn read_aws(reader: &mut Reader<'_>) -> AwsSettings {
         interruption_queue: reader.text(&rows::INTERRUPTION_QUEUE),
         reserved_enis: reader.int(&rows::RESERVED_ENIS),
         disable_dry_run: reader.boolean(&rows::DISABLE_DRY_RUN),
+        default_instance_profile: reader.text(&rows::DEFAULT_INSTANCE_PROFILE),
         enable_zonal_shift: reader.boolean(&rows::ENABLE_ZONAL_SHIFT),
         ami_refresh_interval: reader.duration(&rows::AMI_REFRESH_INTERVAL),
         subnet_refresh_interval: reader.duration(&rows::SUBNET_REFRESH_INTERVAL),

@@ -131,7 +131,7 @@ impl Aws {
     }
 
     /// The version that images are looked for, such as `1.32`.
-    fn kubernetes_version(&self) -> String {
+    pub fn kubernetes_version(&self) -> String {
         // Nothing under the lock panics.
         self.kubernetes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -47,7 +47,8 @@ enum Format {
 
 pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &mut dyn Write) -> Result<u8> {
     let (documents, unreadable) = manifests::load(&args.files, stdin);
-    let options = Options { role: args.role.clone(), requirement_defaults: !args.no_requirement_defaults };
+    let options =
+        Options { role: args.role.clone(), requirement_defaults: !args.no_requirement_defaults, installation: None };
     let (documents, strays): (Vec<Document>, Vec<Document>) =
         documents.into_iter().partition(|document| document.tree.to_value().is_object());
     let objects: Vec<Value> = documents.iter().map(|document| document.tree.to_value()).collect();

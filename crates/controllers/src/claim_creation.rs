@@ -173,9 +173,10 @@ fn custom_labels(requirements: &Requirements, rules: &LabelRules) -> BTreeMap<St
         .collect()
 }
 
-/// Keys that exist only inside a pass (API-74), and the host name, which no claim asks for.
+/// Keys that exist only inside a pass (API-74), the host name, which no claim asks for, and the name of a Provisioner, which
+/// claims may have as a label only (AWS-258).
 fn is_simulated(requirement: &Requirement) -> bool {
-    [labels::REGISTERED, labels::INITIALIZED, labels::HOSTNAME].contains(&requirement.key())
+    [labels::REGISTERED, labels::INITIALIZED, labels::HOSTNAME, labels::PROVISIONER_NAME].contains(&requirement.key())
 }
 
 fn requirement_entries(requirements: &Requirements) -> Vec<kinds::Requirement> {

@@ -89,6 +89,34 @@ pub const AWS: &[Rule] = &[
 /// With the gate `PodDeletionCostManagement` on (V15-98).
 pub const POD_DELETION_COST: &[Rule] = &[rule("", &["pods"], &["patch", "update"], Need::Always)];
 
+/// Where Provisioners and AWSNodeTemplates are served through pools and classes of ours (AWS-257).
+pub const LEGACY: &[Rule] = &[
+    rule("karpenter.sh", &["provisioners"], READ, Need::Sometimes),
+    rule("karpenter.sh", &["provisioners/status"], &["patch"], Need::Sometimes),
+    // Asked for where owner references are guarded, because ours block the deletion of their owner.
+    rule("karpenter.sh", &["provisioners/finalizers"], &["update"], Need::Sometimes),
+    rule("karpenter.k8s.aws", &["awsnodetemplates"], READ, Need::Sometimes),
+    rule("karpenter.k8s.aws", &["awsnodetemplates/status"], &["patch"], Need::Sometimes),
+    rule("karpenter.sh", &["nodepools"], &["create"], Need::Sometimes),
+    rule("karpenter.k8s.aws", &["ec2nodeclasses"], &["create"], Need::Sometimes),
+];
+
+/// What administrators of the cluster get then.
+pub const ADMIN_LEGACY: &[Rule] = &[
+    rule(
+        "karpenter.sh",
+        &["provisioners", "provisioners/status"],
+        &["get", "list", "watch", "create", "delete", "patch"],
+        Need::Expected,
+    ),
+    rule(
+        "karpenter.k8s.aws",
+        &["awsnodetemplates"],
+        &["get", "list", "watch", "create", "delete", "patch"],
+        Need::Expected,
+    ),
+];
+
 /// Where the controller is installed: the lease of the leader (API-291).
 pub const LEASE: &[Rule] = &[
     rule("coordination.k8s.io", &["leases"], &["get", "watch"], Need::Always),

@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::serde::de::DeserializeOwned;
 use karpenter_model::pod::PodId;
+use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
@@ -32,6 +33,7 @@ use self::pods::follow_pods;
 use self::storage::{Attachments, CsiNodes, StorageClasses, VolumeClaims, Volumes};
 use self::surroundings::{Budgets, Daemons, Namespaces};
 use crate::context::Context;
+use crate::objects::Objects;
 use crate::{buffers, overlays};
 
 /// Watches everything until the future is dropped.
@@ -132,6 +134,47 @@ where
                 follower.bury(&id, guard.meta().uid.clone());
             }
             Err(error) => ctx.report.watch_failed(&kind, &error),
+        }
+    }
+}
+
+/// Follows a kind whose objects are kept as they come, for a controller that is not always there. `changed` hears the name of
+/// whatever is new, has changed or is gone, and nothing when a list is complete.
+pub async fn follow_plain(
+    ctx: &Context,
+    resource: &ApiResource,
+    objects: &Objects<DynamicObject>,
+    changed: impl Fn(Option<&str>),
+) {
+    let api: Api<DynamicObject> = Api::all_with(ctx.client.clone(), resource);
+    let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                listed.insert(object.name_any());
+                objects.put(&object);
+                changed(Some(&object.name_any()));
+            }
+            Ok(Event::InitDone) => {
+                let names = std::mem::take(&mut listed);
+                let gone: Vec<String> = objects.names().into_iter().filter(|name| !names.contains(name)).collect();
+                objects.retain(&names);
+                gone.iter().for_each(|name| changed(Some(name)));
+                changed(None);
+            }
+            Ok(Event::Apply(object)) => {
+                // What we write comes back with the watch, and is no news then.
+                if objects.put(&object) {
+                    changed(Some(&object.name_any()));
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                objects.bury(&object.name_any(), object.uid());
+                changed(Some(&object.name_any()));
+            }
+            Err(error) => ctx.report.watch_failed(&resource.kind, &error),
         }
     }
 }

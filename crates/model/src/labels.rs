@@ -6,6 +6,8 @@ pub const NODEPOOL: &str = "karpenter.sh/nodepool";
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub const REGISTERED: &str = "karpenter.sh/registered";
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
+/// What [`NODEPOOL`] was called; nodes of pools that a Provisioner owns carry both (AWS-258).
+pub const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -98,6 +100,12 @@ impl LabelRules {
     /// The key under which a requirement is kept.
     pub fn normalized<'a>(&'a self, key: &'a str) -> &'a str {
         self.aliases.get(key).map_or(key, String::as_str)
+    }
+
+    /// Whether pods may ask for the key. One that no pool may set is asked for all the same: a Provisioner's nodes have it
+    /// (AWS-258).
+    pub fn is_askable(&self, key: &str) -> bool {
+        key == PROVISIONER_NAME || !self.is_restricted(key)
     }
 
     /// Keys that users may not set or require (API-132): the reserved domains and the host name, unless well-known.

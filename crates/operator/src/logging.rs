@@ -1,4 +1,4 @@
-//! Log lines: one JSON object each, with the keys that existing log pipelines read (API-305).
+//! Log lines: one JSON object each, with the keys that existing log pipelines read (API-305), or in the columns of v0.5.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use karpenter_api::settings::LogLevel;
+use karpenter_api::settings::{LogFormat, LogLevel};
 use karpenter_platform::{Clock, SystemClock};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -26,7 +26,7 @@ pub(crate) const COMMIT: &str = match option_env!("KARPENTER_COMMIT") {
 };
 
 /// Logs go to these places from now on: `stdout`, `stderr` or files. What is traced does not depend on what is logged.
-pub(crate) fn start(level: LogLevel, paths: &[String], spans: Option<Spans>) -> Result<()> {
+pub(crate) fn start(level: LogLevel, format: LogFormat, paths: &[String], spans: Option<Spans>) -> Result<()> {
     let filter = match level {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Info => LevelFilter::INFO,
@@ -41,7 +41,8 @@ pub(crate) fn start(level: LogLevel, paths: &[String], spans: Option<Spans>) -> 
         .with_target(karpenter_aws_sdk::LOG_TARGETS, LevelFilter::OFF)
         .with_default(filter.min(LevelFilter::WARN));
     let outputs = paths.iter().map(|path| Output::open(path)).collect::<Result<Vec<_>>>()?;
-    let lines = Lines { outputs: Mutex::new(outputs), sampler: Mutex::default(), callers: level == LogLevel::Debug };
+    let callers = level == LogLevel::Debug;
+    let lines = Lines { outputs: Mutex::new(outputs), sampler: Mutex::default(), format, callers };
     let traced = tracing_subscriber::filter::Targets::new().with_target("karpenter", LevelFilter::DEBUG);
     let spans = spans.map(|spans| spans.with_filter(traced));
     tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans).init();
@@ -100,6 +101,7 @@ impl Sampler {
 struct Lines {
     outputs: Mutex<Vec<Output>>,
     sampler: Mutex<Sampler>,
+    format: LogFormat,
     /// Whether lines say where in the code they come from.
     callers: bool,
 }
@@ -127,7 +129,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             .collect();
         let caller =
             self.callers.then(|| (event.metadata().file().unwrap_or_default(), event.metadata().line().unwrap_or(0)));
-        let line = line(level, now, caller, &fields, &around);
+        let line = match self.format {
+            LogFormat::Json => line(level, now, caller, &fields, &around),
+            LogFormat::Legacy => columns(level, now, caller, &fields, &around),
+        };
         for output in self.outputs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
             output.write(&line);
         }
@@ -160,6 +165,40 @@ fn line(
     out
 }
 
+/// What v0.5 wrote: time, level, logger and message, and what else there is as an object.
+fn columns(
+    level: Level,
+    now: Timestamp,
+    caller: Option<(&str, u32)>,
+    fields: &Fields,
+    around: &[(&str, serde_json::Value)],
+) -> String {
+    let own = fields.others.iter().find(|(name, _)| *name == "logger").and_then(|(_, logger)| logger.as_str());
+    let all = fields.others.iter().chain(around);
+    let reconciler = all.clone().find(|(name, _)| *name == "controller").and_then(|(_, name)| name.as_str());
+    let logger = match (own, reconciler) {
+        (Some(own), _) => own.to_owned(),
+        (None, Some(name)) => format!("controller.{name}"),
+        (None, None) => "controller".to_owned(),
+    };
+    let mut out = format!("{}\t{level}\t{logger}", time(now));
+    // Writing to a string cannot fail.
+    if let Some((file, number)) = caller {
+        let _ = write!(out, "\t{file}:{number}");
+    }
+    let message = fields.message.replace(['\n', '\t'], " ");
+    let _ = write!(out, "\t{message}\t{{\"commit\": {}", serde_json::Value::from(COMMIT));
+    let mut said = vec!["logger", "controller", "commit"];
+    for (name, value) in all {
+        if !said.contains(name) {
+            said.push(name);
+            let _ = write!(out, ", {}: {value}", serde_json::Value::from(*name));
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
 /// ISO 8601 with milliseconds.
 fn time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
@@ -185,6 +224,21 @@ mod tests {
         assert_eq!(read["controller"], "nodeclaim.lifecycle");
         let debug = super::line(Level::DEBUG, now, Some(("src/x.rs", 7)), &said, &[]);
         assert!(debug.contains(r#""level":"DEBUG""#) && debug.contains(r#""caller":"src/x.rs:7""#), "{debug}");
+    }
+
+    /// SEED-2-26, SEED-2-31: the columns of the tutorial; whoever did not choose a logger has the one of its controller.
+    #[test]
+    fn lines_of_old_have_columns() {
+        let now: Timestamp = "2022-08-10T08:32:46.737Z".parse().unwrap();
+        let said = Fields {
+            message: "Bound 4 pod(s) to node ip-1".to_owned(),
+            others: vec![("logger", "controller.provisioning".into()), ("provisioner", "default".into())],
+        };
+        let want = "2022-08-10T08:32:46.737Z\tINFO\tcontroller.provisioning\tBound 4 pod(s) to node ip-1\t{\"commit\": \"unknown\", \"provisioner\": \"default\"}\n";
+        assert_eq!(columns(Level::INFO, now, None, &said, &[]), want.replace("unknown", COMMIT));
+        let said = Fields { message: "a\nb".to_owned(), others: Vec::new() };
+        let other = columns(Level::WARN, now, Some(("x.rs", 7)), &said, &[("controller", "nodepool.hash".into())]);
+        assert!(other.contains("\tWARN\tcontroller.nodepool.hash\tx.rs:7\ta b\t{"), "{other}");
     }
 
     /// API-305: the first hundred of a message per second, then every hundredth.

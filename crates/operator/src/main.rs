@@ -9,6 +9,7 @@ mod memory_limit;
 mod process;
 mod start;
 mod traces;
+mod webhook;
 mod wiring;
 
 use std::process::ExitCode;
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
         print(concat!("karpenter-controller ", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
     }
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("webhook") {
+        return stand_in(arguments.next());
+    }
     let environment = |name: &str| std::env::var(name).ok();
     match settings::parse(std::env::args().skip(1), &environment) {
         Ok(settings) => run(settings),
@@ -36,6 +41,19 @@ fn main() -> ExitCode {
         Err(error) => {
             complain(&format!("{error}\nrun karpenter-controller --help for all settings"));
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Where a chart of old has its webhook.
+fn stand_in(port: Option<String>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let ended = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(webhook::run(port)));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::FAILURE
         }
     }
 }
@@ -74,7 +92,7 @@ fn run(settings: settings::Settings) -> ExitCode {
 fn observe(settings: &settings::Settings, runtime: &tokio::runtime::Runtime) -> anyhow::Result<Option<Traces>> {
     let _inside = runtime.enter();
     let (spans, traces) = traces::start(&settings.otel_exporter_otlp_endpoint)?.unzip();
-    logging::start(settings.log_level, &settings.log_output_paths, spans)?;
+    logging::start(settings.log_level, settings.log_format, &settings.log_output_paths, spans)?;
     Ok(traces)
 }
 

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 const AT_ONCE: usize = 8;
 
 /// Which of these kinds the API server does not serve.
-async fn missing_kinds(client: &Client, group_version: &str, kinds: &[&str]) -> Result<Vec<String>> {
+pub(crate) async fn missing_kinds(client: &Client, group_version: &str, kinds: &[&str]) -> Result<Vec<String>> {
     let served = match client.list_api_group_resources(group_version).await {
         Ok(list) => list.resources.into_iter().map(|resource| resource.kind).collect(),
         // Not an object of the API but a page: the group is unknown altogether.

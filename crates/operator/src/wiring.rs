@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use futures::future::{self, FutureExt as _};
 use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
+use karpenter_api::legacy::Installation;
 use karpenter_api::names::LabelPolicy;
-use karpenter_api::settings::{self, CloudProvider, ConsolidationSearch, PreferencePolicy, Settings};
+use karpenter_api::settings::{self, CloudProvider, ConsolidationSearch, LogFormat, PreferencePolicy, Settings};
 use karpenter_aws_controllers::Aws;
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
     Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences, Reserved,
 };
 use karpenter_kwok::KwokProvider;
+use karpenter_legacy::{Legacy, lines};
 use karpenter_model::duration::GoDuration;
 use karpenter_platform::{Clock, LegacyPolicies, SystemClock};
 use kube::{Client, Config};
@@ -41,21 +44,21 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         span.record("error", format!("{error:#}"));
     }
     drop(span);
-    let Started { context, election, aws } = started?;
+    let Started { context, election, more } = started?;
     memory_limit::watch(target, &context);
     let metrics = context.report.metrics.clone();
     let stop = told_to_stop()?;
     let ended = match election.map(|election| election.metrics(metrics)) {
         Some(election) if warm => {
-            let leading = election.lead(beside(karpenter_controllers::act(context.clone()), aws), stop);
+            let leading = election.lead(beside(karpenter_controllers::act(context.clone()), more), stop);
             tokio::select! {
                 biased;
                 ended = leading => ended,
                 () = karpenter_controllers::watch(context) => Ended::Done(()),
             }
         }
-        Some(election) => election.lead(beside(karpenter_controllers::run(context), aws), stop).await,
-        None => alone(beside(karpenter_controllers::run(context), aws), stop).await,
+        Some(election) => election.lead(beside(karpenter_controllers::run(context), more), stop).await,
+        None => alone(beside(karpenter_controllers::run(context), more), stop).await,
     };
     match ended {
         Ended::Stopped => {
@@ -71,7 +74,16 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 struct Started {
     context: Arc<Context>,
     election: Option<Election>,
+    more: More,
+}
+
+/// What runs beside the controllers of the core.
+#[derive(Debug, Default)]
+struct More {
     aws: Option<Arc<Aws>>,
+    legacy: Option<Arc<Legacy>>,
+    /// Whoever says what v0.5 said.
+    lines: Option<Arc<Context>>,
 }
 
 /// Serves, and checks that there is something to work on.
@@ -103,6 +115,11 @@ async fn start(settings: Settings) -> Result<Started> {
     let chosen = choose(&settings, &own, &config, client.clone(), clock.clone()).await?;
     let context = context(client, clock, &settings, &chosen)?;
     let aws = chosen.aws.as_ref().map(|aws| aws.controllers(&context, &settings));
+    let more = More {
+        legacy: aws.as_ref().map(|aws| legacy(&context, aws, &settings)),
+        lines: (settings.log_format == LogFormat::Legacy).then(|| context.clone()),
+        aws,
+    };
     check_cluster(&own, &url, &context, &settings, &lease).await?;
     let metrics = context.report.metrics.clone();
     metrics.add_collector(Arc::new(Process(Arc::downgrade(&metrics))));
@@ -110,16 +127,31 @@ async fn start(settings: Settings) -> Result<Started> {
     let _ = late.set(metrics.clone());
     endpoints::serve("metrics", metrics_port, endpoints::metrics(context.clone(), settings.enable_profiling));
     endpoints::serve("probes", probe_port, endpoints::probes(Health { client: own, context: context.clone(), acting }));
-    Ok(Started { context, election, aws })
+    Ok(Started { context, election, more })
 }
 
-/// The controllers of the core, and beside them those of the provider.
-async fn beside(controllers: impl Future<Output = ()>, aws: Option<Arc<Aws>>) {
-    let Some(aws) = aws else { return controllers.await };
+/// Provisioners, where there are any (AWS-257).
+fn legacy(context: &Arc<Context>, aws: &Arc<Aws>, settings: &Settings) -> Arc<Legacy> {
+    let profile = Some(settings.aws.default_instance_profile.clone()).filter(|profile| !profile.is_empty());
+    let aws = aws.clone();
+    let installation = move || Installation {
+        default_instance_profile: profile.clone(),
+        kubernetes_version: aws.kubernetes_version(),
+    };
+    Legacy::new(context.clone(), Box::new(installation))
+}
+
+/// The controllers of the core, and beside them those of the provider and of old.
+async fn beside(controllers: impl Future<Output = ()>, more: More) {
+    let aws = more.aws.map_or_else(|| future::pending().boxed(), karpenter_aws_controllers::act);
+    let legacy = more.legacy.map_or_else(|| future::pending().boxed(), karpenter_legacy::act);
+    let lines = more.lines.map_or_else(|| future::pending().boxed(), |context| lines::run(context).boxed());
     tokio::select! {
         biased;
         () = controllers => {}
-        () = karpenter_aws_controllers::act(aws) => {}
+        () = aws => {}
+        () = legacy => {}
+        () = lines => {}
     }
 }
 

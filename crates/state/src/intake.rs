@@ -50,7 +50,7 @@ fn avoids_our_nodes(pod: &PodView) -> bool {
 
 fn problem(requirement: &Requirement, rules: &LabelRules) -> Option<String> {
     let key = requirement.key();
-    if rules.is_restricted(key) {
+    if !rules.is_askable(key) {
         return Some(format!("label {key} is restricted"));
     }
     let known = [labels::CAPACITY_TYPE_ON_DEMAND, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_RESERVED];

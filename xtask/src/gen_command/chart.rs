@@ -90,12 +90,18 @@ fn cluster_roles() -> String {
     out += "{{- if .Values.settings.featureGates.podDeletionCostManagement }}\n";
     out += &rules(permissions::POD_DELETION_COST);
     out += "{{- end }}\n";
+    out += "{{- if include \"karpenter.legacy\" . }}\n";
+    out += &rules(permissions::LEGACY);
+    out += "{{- end }}\n";
     out += "  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n";
     out += &binding("ClusterRoleBinding", "ClusterRole", &core, None);
     out += &role("ClusterRole", &admin, None, "    rbac.authorization.k8s.io/aggregate-to-admin: \"true\"\n");
     out += &rules(permissions::ADMIN);
     out += "{{- if ne .Values.settings.cloudProvider \"kwok\" }}\n";
     out += &rules(permissions::ADMIN_AWS);
+    out += "{{- end }}\n";
+    out += "{{- if include \"karpenter.legacy\" . }}\n";
+    out += &rules(permissions::ADMIN_LEGACY);
     out += "{{- end }}\n";
     out
 }

@@ -88,6 +88,12 @@ const RULES: &[Rule] = &[
         &["model", "api", "platform", "aws", "controllers"],
         &["kwok", "apiserver", "sim", "testkit"],
     ),
+    // the legacy objects; apart, so that nothing else knows them
+    rule(
+        "legacy",
+        &["model", "api", "platform", "controllers"],
+        &["aws", "aws-controllers", "aws-sdk", "kwok", "apiserver", "sim", "testkit"],
+    ),
     // serves its own view types, so it cannot leak internals
     rule("dashboard", &["model"], &["controllers", "aws", "kube-client", "kube-runtime", "aws-*"]),
     // checked against a real kube-apiserver on its own
@@ -99,7 +105,18 @@ const RULES: &[Rule] = &[
     // the one place that sees all
     rule(
         "operator",
-        &["model", "api", "platform", "controllers", "kwok", "aws", "aws-controllers", "aws-sdk", "dashboard"],
+        &[
+            "model",
+            "api",
+            "platform",
+            "controllers",
+            "kwok",
+            "aws",
+            "aws-controllers",
+            "aws-sdk",
+            "legacy",
+            "dashboard",
+        ],
         &["sim", "apiserver", "testkit"],
     ),
     // what-if for users; a first try must not build the cloud SDK

@@ -9,6 +9,7 @@ use karpenter_model::requirements::Requirements;
 use super::claim::node_class;
 use super::{Converted, Problems, claim_entries, quantities, requirements, taints};
 use crate::kinds::{self, NodePool};
+use crate::legacy;
 use crate::names::conditions;
 
 pub fn pool(pool: &NodePool, rules: &LabelRules) -> Converted<PoolView> {
@@ -21,6 +22,10 @@ pub fn pool(pool: &NodePool, rules: &LabelRules) -> Converted<PoolView> {
 
     let mut labels = metadata.and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
     labels.insert(labels::NODEPOOL.to_owned(), name.clone());
+    // No template may say it, so it follows from who owns the pool (AWS-258).
+    if let Some(owner) = legacy::owner(&pool.metadata) {
+        labels.insert(labels::PROVISIONER_NAME.to_owned(), owner.name.clone());
+    }
     labels.insert(node_class.label_key(), node_class.name.clone());
     let mut all = Requirements::from_labels(rules, &labels);
     let field = "spec.template.spec.requirements";

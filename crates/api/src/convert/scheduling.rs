@@ -239,7 +239,7 @@ fn check(problems: &mut Problems, field: &str, rules: &LabelRules, entry: &Entry
     const CAPACITY_TYPES: [&str; 3] =
         [labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND, labels::CAPACITY_TYPE_RESERVED];
     let key = rules.normalized(entry.key);
-    if rules.is_restricted(key) {
+    if !rules.is_askable(key) {
         problems.add(field, format!("label {key:?} is restricted"));
     }
     if qualified_name(key).is_err() {

@@ -1,4 +1,5 @@
-//! Legacy `karpenter.k8s.aws/v1alpha1` AWSNodeTemplate. Read in order to convert it.
+//! Legacy `karpenter.k8s.aws/v1alpha1` AWSNodeTemplate. Converted, or made part of the class of each Provisioner
+//! that refers to it.
 
 use super::fragments;
 use super::manifest::{Crd, Resource, root};
@@ -18,7 +19,7 @@ pub(super) fn crd() -> Crd {
         columns: vec![],
     }
     .with_schema(
-        root("AWSNodeTemplate is the predecessor of EC2NodeClass. Convert it with `karpenter convert`.")
+        root("AWSNodeTemplate is the predecessor of EC2NodeClass. It is part of the class of each Provisioner that refers to it.")
             .field("spec", spec())
             .field("status", status()),
     )
@@ -77,7 +78,7 @@ fn status() -> Schema {
     let by_id = |description| {
         object(description).field("id", string("Id of the resource.")).field("name", string("Name of the resource."))
     };
-    object("What the selectors resolved to. Dropped by conversion.")
+    object("What the selectors resolved to.")
         .field(
             "amis",
             list(
@@ -97,6 +98,7 @@ fn status() -> Schema {
                 ),
             ),
         )
+        .field("conditions", super::provisioner::conditions())
         .field("securityGroups", list("Security groups.", by_id("A security group.")))
         .field(
             "subnets",

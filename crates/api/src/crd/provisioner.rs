@@ -1,5 +1,4 @@
-//! Legacy `karpenter.sh/v1alpha5` Provisioner. Read in order to convert it; the CRD exists so that such manifests can be
-//! validated and, where somebody still needs it, stored.
+//! Legacy `karpenter.sh/v1alpha5` Provisioner: converted by `karpenter convert`, and served where it is installed.
 
 use super::fragments;
 use super::manifest::{Crd, Resource, column, root, wide};
@@ -23,7 +22,7 @@ pub(super) fn crd() -> Crd {
         ],
     }
     .with_schema(
-        root("Provisioner is the predecessor of NodePool. Convert it with `karpenter convert`.")
+        root("Provisioner is the predecessor of NodePool. It is served through a NodePool and an EC2NodeClass of its name; `karpenter convert` writes them out.")
             .field("spec", spec())
             .field("status", status()),
     )
@@ -121,20 +120,22 @@ fn kubelet() -> Schema {
 }
 
 fn status() -> Schema {
-    object("What was last observed of the provisioner. Dropped by conversion.")
-        .field(
-            "conditions",
-            list(
-                "What is known about the state of the object.",
-                object("One observed aspect of the object's state.")
-                    .field("lastTransitionTime", date_time("When the status last changed."))
-                    .field("message", string("Details for people."))
-                    .field("reason", string("Why the condition has its status."))
-                    .field("severity", string("How much an untrue condition matters."))
-                    .required("status", string("Whether the condition holds."))
-                    .required("type", string("What the condition is about.").pattern(patterns::CONDITION_TYPE)),
-            ),
-        )
+    object("What was last observed of the provisioner.")
+        .field("conditions", conditions())
         .field("lastScaleTime", date_time("When nodes were last added or removed."))
         .field("resources", fragments::resources("Summed capacity of the nodes."))
+}
+
+/// Also of AWSNodeTemplates.
+pub(super) fn conditions() -> Schema {
+    list(
+        "What is known about the state of the object.",
+        object("One observed aspect of the object's state.")
+            .field("lastTransitionTime", date_time("When the status last changed."))
+            .field("message", string("Details for people."))
+            .field("reason", string("Why the condition has its status."))
+            .field("severity", string("How much an untrue condition matters."))
+            .required("status", string("Whether the condition holds."))
+            .required("type", string("What the condition is about.").pattern(patterns::CONDITION_TYPE)),
+    )
 }

@@ -1,4 +1,4 @@
-//! AWSNodeTemplate, the v1alpha1 ancestor of EC2NodeClass (API-334). Read by conversion, never served by the controller.
+//! AWSNodeTemplate, the v1alpha1 ancestor of EC2NodeClass (API-334). Read by conversion and by the legacy controller.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SelectorRequirement;
 use super::ec2nodeclass::MetadataOptions;
+use super::provisioner::LegacyCondition;
 use crate::values::QuantityText;
 
 /// Also the typed form of a Provisioner's inline `provider`.
@@ -71,6 +72,9 @@ pub struct AWSNodeTemplateStatus {
     pub security_groups: Option<Vec<TemplateSecurityGroup>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amis: Option<Vec<TemplateAmi>>,
+    /// What is wrong with the template; ours, templates of old had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<LegacyCondition>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,5 @@
-//! Provisioner, the v1alpha5 ancestor of NodePool (API-312, AWS-256). Read by conversion, never served by the controller.
+//! Provisioner, the v1alpha5 ancestor of NodePool (API-312, AWS-256). Read by conversion and by the legacy
+//! controller.
 
 use std::collections::BTreeMap;
 

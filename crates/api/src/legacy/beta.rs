@@ -253,7 +253,7 @@ pub(super) fn read_class(mut object: Value, options: &Options, report: &mut Repo
     let terms = std::mem::take(&mut spec.ami_selector_terms);
     let devices = spec.block_device_mappings.take();
     (spec.ami_family, spec.ami_selector_terms, spec.block_device_mappings) =
-        template::family(spec.ami_family.as_deref(), terms, devices, "spec", report);
+        template::family(spec.ami_family.as_deref(), terms, devices, "spec", options, report);
     if spec.tags.as_mut().is_some_and(|tags| tags.remove(MANAGED_BY).is_some()) {
         report.warn(
             format!("spec.tags[{MANAGED_BY}]"),

@@ -97,8 +97,19 @@ pub(super) fn kept_labels(
     kept
 }
 
+/// Whether instance types are chosen for who did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Types {
+    Usual,
+    Free,
+}
+
 /// Adds what the webhook of v1alpha5 added by itself (API-323). A label counts like a requirement (API-324).
-pub(super) fn add_defaults(requirements: &mut Vec<Requirement>, template_labels: Option<&BTreeMap<String, String>>) {
+pub(super) fn add_defaults(
+    requirements: &mut Vec<Requirement>,
+    template_labels: Option<&BTreeMap<String, String>>,
+    types: Types,
+) {
     let policy = LabelPolicy::aws();
     let given =
         requirements.iter().map(|one| &one.key).chain(template_labels.into_iter().flatten().map(|(key, _)| key));
@@ -115,7 +126,7 @@ pub(super) fn add_defaults(requirements: &mut Vec<Requirement>, template_labels:
             add(key, "In", &[value]);
         }
     }
-    if INSTANCE_KEYS.iter().all(missing) {
+    if types == Types::Usual && INSTANCE_KEYS.iter().all(missing) {
         add(aws::INSTANCE_CATEGORY, "In", &["c", "m", "r"]);
         add(aws::INSTANCE_GENERATION, "Gt", &["2"]);
     }

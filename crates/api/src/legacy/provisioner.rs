@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::classes::{ClassUse, PoolDraft};
 use super::findings::Report;
+use super::labels::Types;
 use super::{Options, kubelet, labels, metadata, template, typed};
 use crate::kinds::awsnodetemplate::AWSNodeTemplateSpec;
 use crate::kinds::nodepool::{Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, NodePoolSpec, TemplateMetadata};
@@ -80,7 +81,9 @@ fn pool_spec(given: ProvisionerSpec, class_name: String, options: &Options, repo
     let mut requirements = labels::kept_requirements(requirements, "spec.requirements", report);
     let template_labels = given.labels.map(|all| labels::kept_labels(all, "spec.labels", report));
     if options.requirement_defaults {
-        labels::add_defaults(&mut requirements, template_labels.as_ref());
+        // The first of these webhooks left the instance types free, and so does who serves the objects (AWS-257, SEED-2-43).
+        let types = if options.installation.is_some() { Types::Free } else { Types::Usual };
+        labels::add_defaults(&mut requirements, template_labels.as_ref(), types);
     }
     let annotations = given.annotations.map(|all| metadata::renamed_annotations(all, "spec.annotations", report));
     let metadata = TemplateMetadata { labels: template_labels, annotations };

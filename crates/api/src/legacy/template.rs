@@ -49,7 +49,7 @@ pub(super) fn class_spec(
     let devices = given.block_device_mappings;
     let devices = devices.map(|devices| volumes::converted(devices, &format!("{field}.blockDeviceMappings"), report));
     let (ami_family, ami_selector_terms, block_device_mappings) =
-        family(given.ami_family.as_deref(), terms, devices, field, report);
+        family(given.ami_family.as_deref(), terms, devices, field, options, report);
     let (role, instance_profile) = identity(given.instance_profile, field, options, report);
     let required = |map: Option<BTreeMap<String, String>>, name: &str, report: &mut Report<'_>| {
         let map = map.unwrap_or_default();
@@ -89,6 +89,7 @@ pub(super) fn family(
     terms: Vec<AmiSelectorTerm>,
     devices: Option<Vec<BlockDeviceMapping>>,
     field: &str,
+    options: &Options,
     report: &mut Report<'_>,
 ) -> Family {
     let family = family.unwrap_or("AL2");
@@ -103,10 +104,25 @@ pub(super) fn family(
             (Some("AL2".to_owned()), terms, devices.or_else(|| Some(vec![ubuntu_root_volume()])))
         }
         known if terms.is_empty() && ALIASES.contains(&known) => {
-            if known == "AL2" {
-                report.warn(family_field, "AL2 images end with Kubernetes 1.32; later clusters need al2023@latest");
-            }
-            let alias = Some(format!("{}@latest", known.to_lowercase()));
+            let alias = match &options.installation {
+                Some(installation) if known == "AL2" && !installation.has_al2() => {
+                    let version = &installation.kubernetes_version;
+                    report.warn(
+                        family_field,
+                        format!("there are no AL2 images for Kubernetes {version}; nodes get AL2023"),
+                    );
+                    "AL2023"
+                }
+                Some(_) => known,
+                None => {
+                    if known == "AL2" {
+                        let message = "AL2 images end with Kubernetes 1.32; later clusters need al2023@latest";
+                        report.warn(family_field, message);
+                    }
+                    known
+                }
+            };
+            let alias = Some(format!("{}@latest", alias.to_lowercase()));
             (None, vec![AmiSelectorTerm { alias, ..AmiSelectorTerm::default() }], devices)
         }
         known if known == "Custom" || ALIASES.contains(&known) => (Some(known.to_owned()), terms, devices),
@@ -138,6 +154,13 @@ fn identity(
 ) -> (Option<String>, Option<String>) {
     if let Some(profile) = profile.filter(|profile| !profile.is_empty()) {
         return (None, Some(profile));
+    }
+    if let Some(installation) = &options.installation {
+        if installation.default_instance_profile.is_none() {
+            let message = "is missing, and the installation has no default: name a profile here or in settings.defaultInstanceProfile";
+            report.error(format!("{field}.instanceProfile"), message);
+        }
+        return (None, installation.default_instance_profile.clone());
     }
     let role = options.role.clone().unwrap_or_else(|| {
         let message = format!(

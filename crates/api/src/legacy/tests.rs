@@ -1,6 +1,7 @@
 //! Text in, text out: manifests as YAML, findings as lines.
 
 mod beta;
+mod live;
 mod provisioners;
 mod templates;
 mod workloads;

@@ -1,6 +1,6 @@
 //! Names of older API versions that conversion reads (API-325, API-326, API-328, API-333, API-342).
 
-pub const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
+pub use karpenter_model::labels::PROVISIONER_NAME;
 pub const INSTANCE_PODS: &str = "karpenter.k8s.aws/instance-pods";
 
 pub const DO_NOT_EVICT: &str = "karpenter.sh/do-not-evict";

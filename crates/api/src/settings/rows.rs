@@ -185,6 +185,15 @@ pub const LOG_LEVEL: Row = Row {
     helm: Some("logLevel"),
     help: "How much to log: debug, info or error.",
 };
+pub const LOG_FORMAT: Row = Row {
+    flag: "log-format",
+    env: "LOG_FORMAT",
+    kind: Kind::Text,
+    default: "json",
+    scope: Scope::Core,
+    helm: Some("logFormat"),
+    help: "How log lines look: json, or legacy with the lines that v0.5 wrote about instances and nodes.",
+};
 pub const LOG_OUTPUT_PATHS: Row = Row {
     flag: "log-output-paths",
     env: "LOG_OUTPUT_PATHS",
@@ -384,6 +393,15 @@ pub const DISABLE_DRY_RUN: Row = Row {
     helm: Some("settings.disableDryRun"),
     help: "Do not try out permissions with dry-run calls.",
 };
+pub const DEFAULT_INSTANCE_PROFILE: Row = Row {
+    flag: "default-instance-profile",
+    env: "DEFAULT_INSTANCE_PROFILE",
+    kind: Kind::Text,
+    default: "",
+    scope: Scope::Aws,
+    helm: Some("settings.defaultInstanceProfile"),
+    help: "Instance profile of nodes of Provisioners that name none; EC2NodeClasses always name theirs.",
+};
 pub const ENABLE_ZONAL_SHIFT: Row = Row {
     flag: "enable-zonal-shift",
     env: "ENABLE_ZONAL_SHIFT",
@@ -431,7 +449,7 @@ pub const AWS_FEATURE_GATES: Row = Row {
 };
 
 /// Every setting, in the order of the documentation.
-pub const ALL: [Row; 42] = [
+pub const ALL: [Row; 44] = [
     CLOUD_PROVIDER,
     KARPENTER_SERVICE,
     METRICS_PORT,
@@ -447,6 +465,7 @@ pub const ALL: [Row; 42] = [
     MEMORY_LIMIT,
     CPU_REQUESTS,
     LOG_LEVEL,
+    LOG_FORMAT,
     LOG_OUTPUT_PATHS,
     LOG_ERROR_OUTPUT_PATHS,
     OTEL_EXPORTER_OTLP_ENDPOINT,
@@ -469,6 +488,7 @@ pub const ALL: [Row; 42] = [
     INTERRUPTION_QUEUE,
     RESERVED_ENIS,
     DISABLE_DRY_RUN,
+    DEFAULT_INSTANCE_PROFILE,
     ENABLE_ZONAL_SHIFT,
     AMI_REFRESH_INTERVAL,
     SUBNET_REFRESH_INTERVAL,

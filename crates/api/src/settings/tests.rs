@@ -46,6 +46,7 @@ fn defaults() {
         memory_limit_bytes: -1,
         cpu_requests_millicores: 1000,
         log_level: LogLevel::Info,
+        log_format: LogFormat::Json,
         log_output_paths: vec!["stdout".to_owned()],
         log_error_output_paths: vec!["stderr".to_owned()],
         otel_exporter_otlp_endpoint: String::new(),
@@ -79,6 +80,7 @@ fn defaults() {
             interruption_queue: String::new(),
             reserved_enis: 0,
             disable_dry_run: false,
+            default_instance_profile: String::new(),
             enable_zonal_shift: false,
             ami_refresh_interval: seconds(60),
             subnet_refresh_interval: seconds(60),
@@ -205,6 +207,7 @@ fn choices() {
     assert_eq!(settings.min_values_policy, MinValuesPolicy::BestEffort);
     for (name, value, want) in [
         ("LOG_LEVEL", "warn", "--log-level: \"warn\" is not one of info, debug, error"),
+        ("LOG_FORMAT", "text", "--log-format: \"text\" is not one of json, legacy"),
         ("PREFERENCE_POLICY", "", "--preference-policy: \"\" is not one of Respect, Ignore"),
         ("MIN_VALUES_POLICY", "", "--min-values-policy: \"\" is not one of Strict, BestEffort"),
         ("CONSOLIDATION_SEARCH", "value", "--consolidation-search: \"value\" is not one of ByValue, Prefix"),

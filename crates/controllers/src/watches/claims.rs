@@ -79,6 +79,7 @@ impl Follower for Pools<'_> {
             let pool = self.0.note_pool(pool);
             overlays::saw(self.0, "NodePool", &pool.name_any(), pool.metadata.generation);
             self.0.queues.wake_pool(&pool.name_any());
+            self.0.listeners.tell(|listener| listener.pool_changed(&pool.name_any()));
             self.0.provision.nudge();
         }
     }
@@ -94,6 +95,7 @@ impl Follower for Pools<'_> {
         self.0.pools.remove(&id.name);
         self.0.state().apply(Change::PoolGone(id.name.clone()));
         overlays::lost(self.0, "NodePool", &id.name);
+        self.0.listeners.tell(|listener| listener.pool_changed(&id.name));
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
@@ -124,10 +126,10 @@ pub(super) async fn watch_classes(ctx: &Context, class: &NodeClassKind) {
             Ok(Event::Apply(object)) => class_seen(ctx, class, &object),
             Ok(Event::Delete(object)) => {
                 ctx.node_classes.remove(&object.name_any());
-                ctx.listeners.tell(|listener| {
+                if !ctx.listeners.is_empty() {
                     ctx.report.class_gone(class, &object);
-                    listener.class_changed(&object.name_any());
-                });
+                }
+                ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
             }
             Err(error) => {
                 ctx.report.watch_failed(&class.kind, &error);
@@ -152,13 +154,11 @@ fn wake_claims(ctx: &Context, class: &str) {
 fn class_seen(ctx: &Context, class: &NodeClassKind, object: &DynamicObject) {
     overlays::saw(ctx, &class.kind, &object.name_any(), object.metadata.generation);
     let news = ctx.node_classes.put(object);
-    ctx.listeners.tell(|listener| {
-        // Classes that nobody looks after have nothing to say of themselves.
-        if news {
-            ctx.report.class_seen(class, object);
-        }
-        listener.class_changed(&object.name_any());
-    });
+    // Classes that nobody looks after have nothing to say of themselves.
+    if news && !ctx.listeners.is_empty() {
+        ctx.report.class_seen(class, object);
+    }
+    ctx.listeners.tell(|listener| listener.class_changed(&object.name_any()));
 }
 
 fn class_resource(class: &NodeClassKind) -> ApiResource {

@@ -31,9 +31,14 @@ pub(crate) struct OnAws {
 
 impl OnAws {
     pub(crate) async fn new() -> Self {
+        Self::with(&["settings.clusterName=shop", "settings.interruptionQueue=shop"]).await
+    }
+
+    /// With these values of the chart.
+    pub(crate) async fn with(values: &[&str]) -> Self {
         let account = Account::new();
         let images = prepare(&account);
-        let installed = Installed::new(&["settings.clusterName=shop", "settings.interruptionQueue=shop"]).await;
+        let installed = Installed::new(values).await;
         let clients = connect_to(&fixed(&account), "tests").await.unwrap();
         let kubelets = Kubelets::start(installed.client(), clients.clone());
         Self { installed, account, clients, images, _kubelets: kubelets }

@@ -73,7 +73,10 @@ pub(crate) const KWOK: &[&str] = &["settings.cloudProvider=kwok"];
 
 /// The environment of the controller, as far as it is written down.
 pub(crate) fn environment(objects: &[Value]) -> Vec<(String, String)> {
-    let container = &find(objects, "Deployment", "karpenter")["spec"]["template"]["spec"]["containers"][0];
+    let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
+    let pods = deployments.map(|deployment| &deployment["spec"]["template"]);
+    let ours = pods.into_iter().find(|pod| pod["metadata"]["labels"]["karpenter"] == "controller");
+    let container = &ours.unwrap_or_else(|| panic!("no controller"))["spec"]["containers"][0];
     let entries = container["env"].as_array().unwrap().iter();
     entries
         .filter_map(|entry| Some((entry["name"].as_str()?.to_owned(), entry["value"].as_str()?.to_owned())))

@@ -7,6 +7,7 @@ mod aws;
 mod chart;
 mod installation;
 mod installing;
+mod legacy;
 mod live;
 mod settings;
 mod starting;

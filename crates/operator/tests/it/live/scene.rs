@@ -286,6 +286,8 @@ fn place(kind: &str) -> (&'static str, &'static str, bool) {
         "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets", true),
         "StorageClass" => ("/apis/storage.k8s.io/v1", "storageclasses", false),
         "VolumeAttachment" => ("/apis/storage.k8s.io/v1", "volumeattachments", false),
+        "Provisioner" => ("/apis/karpenter.sh/v1alpha5", "provisioners", false),
+        "AWSNodeTemplate" => ("/apis/karpenter.k8s.aws/v1alpha1", "awsnodetemplates", false),
         "NodePool" => ("/apis/karpenter.sh/v1", "nodepools", false),
         "NodeClaim" => ("/apis/karpenter.sh/v1", "nodeclaims", false),
         "NodeOverlay" => ("/apis/karpenter.sh/v1alpha1", "nodeoverlays", false),
