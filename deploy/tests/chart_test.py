@@ -1,4 +1,4 @@
-"""Values of older charts in the chart (AWS-260), and what older instructions expect to find (AWS-259, in part)."""
+"""Values of older charts in the chart (AWS-260), and what older instructions expect to find (AWS-259)."""
 
 import os
 import shutil
@@ -28,12 +28,14 @@ def render(*sets, values=None, release="karpenter", chart=ROOT / "charts/karpent
     return made[1]
 
 
-def deployment(objects, name="karpenter"):
-    return objects["Deployment", name]["spec"]
+def deployment(objects, part="controller"):
+    """The one whose pods have the label that older instructions select by."""
+    [spec] = [o["spec"] for (kind, _), o in objects.items() if kind == "Deployment" and o["spec"]["template"]["metadata"]["labels"]["karpenter"] == part]
+    return spec
 
 
 def environment(objects):
-    [container] = deployment(objects)["template"]["spec"]["containers"]
+    container = deployment(objects)["template"]["spec"]["containers"][0]
     return {e["name"]: e.get("value") for e in container["env"]}
 
 
@@ -61,6 +63,9 @@ class Aliases(unittest.TestCase):
                 self.assertEqual(environment(render("clusterName=x", f"{old}=https://old"))["CLUSTER_ENDPOINT"], "https://old")
         objects = render("settings.aws.clusterName=x", "settings.aws.interruptionQueueName=queue", "settings.aws.defaultInstanceProfile=profile")
         self.assertEqual(environment(objects)["INTERRUPTION_QUEUE"], "queue")
+        self.assertEqual(environment(objects)["DEFAULT_INSTANCE_PROFILE"], "profile")
+        self.assertEqual(environment(render("clusterName=x", "aws.defaultInstanceProfile=old"))["DEFAULT_INSTANCE_PROFILE"], "old")
+        self.assertEqual(environment(render("clusterName=x", "aws.defaultInstanceProfile=old", "settings.defaultInstanceProfile=new"))["DEFAULT_INSTANCE_PROFILE"], "new")
 
     def test_where_the_controller_runs(self):
         """SEED-3-29: the node selector of the Terraform guide, with its tolerations."""
@@ -104,6 +109,87 @@ class Aliases(unittest.TestCase):
         for value in ("settings.aws.noSuch=1", "settings.noSuch=1"):
             with self.assertRaisesRegex(ValueError, "noSuch"):
                 render("settings.clusterName=x", value)
+
+
+KINDS = ("Deployment", "Service", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "CustomResourceDefinition")
+HOOKS = {("MutatingWebhookConfiguration", "defaulting.webhook.provisioners.karpenter.sh"), ("ValidatingWebhookConfiguration", "validation.webhook.provisioners.karpenter.sh"),
+         ("ValidatingWebhookConfiguration", "validation.webhook.config.karpenter.sh")}
+DEFINITIONS = {("CustomResourceDefinition", "provisioners.karpenter.sh"), ("CustomResourceDefinition", "awsnodetemplates.karpenter.k8s.aws")}
+
+
+def names(objects):
+    return {key for key in objects if key[0] in KINDS}
+
+
+class OldForms(unittest.TestCase):
+    """AWS-259: objects are named and cut as the charts did whose values are in use."""
+
+    def test_the_chart_of_the_tutorial(self):
+        """SEED-2-22, SEED-2-42: two Deployments that are replaced as a whole, two Services, and the names of their webhooks."""
+        objects = render("serviceAccount.create=false", "controller.clusterName=demo", "controller.clusterEndpoint=https://demo")
+        self.assertEqual(names(objects), HOOKS | DEFINITIONS | {
+            ("Deployment", "karpenter-controller"), ("Deployment", "karpenter-webhook"), ("Service", "karpenter-metrics"), ("Service", "karpenter-webhook")})
+        for part, container, cpu, memory in (("controller", "manager", 1, "1Gi"), ("webhook", "webhook", "100m", "50Mi")):
+            with self.subTest(part):
+                whole = deployment(objects, part)
+                self.assertEqual((whole["replicas"], whole["strategy"]), (1, {"type": "Recreate"}))
+                self.assertEqual(whole["selector"]["matchLabels"]["karpenter"], part)
+                pod = whole["template"]["spec"]
+                self.assertEqual(pod["serviceAccountName"], "karpenter")
+                [made] = pod["containers"]
+                self.assertEqual((made["name"], made["resources"]["requests"]), (container, {"cpu": cpu, "memory": memory}))
+                [term] = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+                self.assertIn({"key": "karpenter.sh/provisioner-name", "operator": "DoesNotExist"}, term["matchExpressions"])
+                # The tutorial's cluster has one node for both.
+                self.assertNotIn("podAntiAffinity", pod["affinity"])
+                self.assertNotIn("topologySpreadConstraints", pod)
+        metrics, webhook = objects["Service", "karpenter-metrics"]["spec"], objects["Service", "karpenter-webhook"]["spec"]
+        self.assertEqual(([p["port"] for p in metrics["ports"]], metrics["selector"]["karpenter"]), ([8080], "controller"))
+        self.assertEqual(([(p["port"], p["targetPort"]) for p in webhook["ports"]], webhook["selector"]["karpenter"]), ([(443, 8443)], "webhook"))
+        self.assertEqual(environment(objects)["LOG_FORMAT"], "legacy")
+
+    def test_the_chart_of_the_blueprints(self):
+        """SEED-1-27: one pod with both containers, two of them, and one Service with both ports."""
+        objects = render("clusterName=demo", "aws.defaultInstanceProfile=nodes", release="blueprints-addon-karpenter")
+        name = "blueprints-addon-karpenter"
+        self.assertEqual(names(objects), HOOKS | DEFINITIONS | {("Deployment", name), ("Service", name)})
+        whole = deployment(objects)
+        self.assertEqual([c["name"] for c in whole["template"]["spec"]["containers"]], ["controller", "webhook"])
+        self.assertEqual((whole["replicas"], whole["template"]["spec"]["dnsPolicy"]), (2, "Default"))
+        self.assertEqual(set(whole["selector"]["matchLabels"]), {"app.kubernetes.io/name", "app.kubernetes.io/instance"})
+        self.assertEqual({p["name"]: p["port"] for p in objects["Service", name]["spec"]["ports"]}, {"http-metrics": 8080, "https-webhook": 443})
+
+    def test_which_form(self):
+        """A present name of the cluster means the present form; what is said in so many words counts."""
+        today = {("Deployment", "karpenter"), ("Service", "karpenter")}
+        for sets, want in (
+            (["settings.clusterName=x"], today),
+            (["settings.clusterName=x", "controller.clusterName=old"], today),
+            (["settings.clusterName=x", "legacy.enabled=true"], today | DEFINITIONS),
+            # The CDK add-on: a chart of 2023, whose objects are called as today's.
+            (["settings.aws.clusterName=x"], today | DEFINITIONS),
+            (["controller.clusterName=x", "legacy.style=none"], today | DEFINITIONS),
+            (["controller.clusterName=x", "legacy.style=none", "legacy.enabled=false"], today),
+        ):
+            with self.subTest(sets):
+                objects = render(*sets, *([] if any("clusterName" in s for s in sets) else ["settings.clusterName=x"]))
+                self.assertEqual(names(objects), want)
+
+    def test_rights_come_with_the_definitions(self):
+        """AWS-257: who does not serve Provisioners may not make pools."""
+        def may_create(*sets):
+            rules = render(*sets)["ClusterRole", "karpenter-core"]["rules"]
+            return any("create" in r["verbs"] and "nodepools" in r["resources"] for r in rules)
+        self.assertFalse(may_create("settings.clusterName=x"))
+        self.assertTrue(may_create("settings.clusterName=x", "legacy.enabled=true"))
+        self.assertTrue(may_create("controller.clusterName=x"))
+        self.assertFalse(may_create("settings.cloudProvider=kwok", "legacy.enabled=true"))
+
+    def test_definitions_outlive_the_release(self):
+        """Uninstalling must not delete every Provisioner, and with it every node."""
+        for key, made in render("controller.clusterName=x").items():
+            if key in DEFINITIONS:
+                self.assertEqual(made["metadata"]["annotations"]["helm.sh/resource-policy"], "keep")
 
 
 class OldInstructions(unittest.TestCase):

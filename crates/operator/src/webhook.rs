@@ -27,6 +27,8 @@ pub(crate) async fn run(port: Option<String>) -> Result<()> {
     let client = Client::try_from(client::config().await?).context("the client cannot be set up")?;
     let probes =
         Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready)).with_state(client);
+    let port = listener.local_addr().context("the port is not known")?.port();
+    crate::print(&format!("serving on port {port}"));
     endpoints::serve("webhook", listener, probes);
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;

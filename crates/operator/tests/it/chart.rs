@@ -244,6 +244,8 @@ fn values_reach_the_controller() {
         ("settings.clusterName=eks-{{ .Release.Name }}", "CLUSTER_NAME", "eks-karpenter"),
         ("controller.metrics.port=9090", "METRICS_PORT", "9090"),
         ("controller.healthProbe.port=9091", "HEALTH_PROBE_PORT", "9091"),
+        ("settings.defaultInstanceProfile=nodes", "DEFAULT_INSTANCE_PROFILE", "nodes"),
+        ("logFormat=legacy", "LOG_FORMAT", "legacy"),
         ("logLevel=debug", "LOG_LEVEL", "debug"),
         ("logOutputPaths={stdout,/tmp/log}", "LOG_OUTPUT_PATHS", "stdout,/tmp/log"),
         (
@@ -324,13 +326,15 @@ fn replicas_and_spread() {
     }
 }
 
-/// API-289, AWS-233: a real API server takes every object, for either provider.
+/// API-289, AWS-233, AWS-259: a real API server takes every object, for either provider, and in the forms of old.
 #[tokio::test]
 async fn a_real_api_server_takes_every_object() {
     let cluster = ControlPlane::shared().await;
     let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karpenter"}});
     cluster.install([namespace]).await.unwrap();
-    for values in [AWS, KWOK] {
+    let old: [&[&str]; 2] =
+        [&["controller.clusterName=blue"], &["clusterName=blue", "aws.defaultInstanceProfile=nodes"]];
+    for values in [AWS, KWOK].into_iter().chain(old) {
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": render(values)}).to_string();
         let arguments = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
         let out = cluster.kubectl_with_input(arguments, &list).await.unwrap();

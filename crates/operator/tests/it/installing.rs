@@ -115,3 +115,43 @@ async fn charts_are_installed_upgraded_and_removed() {
         );
     }
 }
+
+/// AWS-259, SEED-2-20, SEED-2-22, SEED-2-40, SEED-2-42: the tutorial's command, onto the account that eksctl has made, with either Helm.
+/// A second run changes what it made; removal leaves the definitions, and with them the Provisioners.
+#[tokio::test]
+async fn the_command_of_the_tutorial() {
+    let cluster = ControlPlane::builder().controller_manager().start().await.unwrap();
+    let made = [
+        serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karpenter"}}),
+        serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "karpenter", "namespace": "karpenter"}}),
+    ];
+    cluster.install(made).await.unwrap();
+    for helm in &helms() {
+        let site = Site { cluster: &cluster, helm };
+        for level in ["info", "debug"] {
+            let level = format!("controller.logLevel={level}");
+            let values = ["controller.clusterName=demo", "controller.clusterEndpoint=\"https://demo.example\"", &level];
+            let mut command = vec!["upgrade", "--install", "karpenter", "karpenter", "--create-namespace"];
+            command.extend(["--set", "serviceAccount.create=false"]);
+            command.extend(values.iter().flat_map(|value| ["--set", value]));
+            site.helm(&command).await;
+            for (kinds, want) in [
+                ("deployments", ["karpenter-controller", "karpenter-webhook"]),
+                ("services", ["karpenter-metrics", "karpenter-webhook"]),
+                ("customresourcedefinitions", ["awsnodetemplates.karpenter.k8s.aws", "provisioners.karpenter.sh"]),
+            ] {
+                assert_eq!(site.ours(kinds).await, want, "{kinds}");
+            }
+        }
+        // Of each Deployment, and of the first one an old and a new one.
+        wait("the second run has its own ReplicaSets", async || {
+            (site.ours("replicasets").await.len() >= 3).then_some(())
+        })
+        .await;
+        let account = cluster.kubectl("get serviceaccount karpenter -n karpenter".split(' ')).await.unwrap();
+        assert!(account.status.success());
+        site.helm(&["uninstall", "karpenter"]).await;
+        assert_eq!(site.ours("deployments,services").await, Vec::<String>::new());
+        assert_eq!(site.ours("customresourcedefinitions").await.len(), 2, "Provisioners stay");
+    }
+}

@@ -1,8 +1,15 @@
 //! Provisioners on a real control plane, with the values and the manifests of the guides that have them, and the AWS emulator.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use karpenter_api::crd;
+use karpenter_testkit::ControlPlane;
 use serde_json::{Value, json};
 
 use crate::aws::OnAws;
+use crate::live::installed::wait;
 use crate::live::scene::{Scene, condition, name};
 
 /// What `helm upgrade --install` of the tutorial says (SEED-2-20); the queue is ours.
@@ -126,7 +133,7 @@ async fn nobody_is_left(aws: &OnAws, scene: &Scene<'_>) {
         .await;
 }
 
-/// AWS-256, AWS-257, AWS-258, SEED-0-4, SEED-1-28, SEED-1-31, SEED-2-23, SEED-2-25, SEED-2-31, SEED-2-41: with the values, the
+/// AWS-256, AWS-257, AWS-258, SEED-0-4, SEED-1-26, SEED-1-28, SEED-1-31, SEED-1-33, SEED-2-23, SEED-2-25, SEED-2-31, SEED-2-41: with the values, the
 /// rights and the environment of the chart's old forms, Provisioners of the guides get their nodes and give them back.
 #[tokio::test]
 async fn provisioners_of_the_guides() {
@@ -229,4 +236,34 @@ async fn template(aws: &OnAws, scene: &Scene<'_>) {
     scene.delete("Provisioner", "batch").await;
     nobody_is_left(aws, scene).await;
     assert!(scene.get("AWSNodeTemplate", "own").await.unwrap().is_some(), "it is nobody's");
+}
+
+/// AWS-259, SEED-2-21: what stands for the webhook is ready when Provisioners can be made, and not before.
+#[tokio::test]
+async fn the_webhook_is_ready_when_provisioners_are_served() {
+    let cluster = ControlPlane::builder().start().await.unwrap();
+    let mut process = Command::new(env!("CARGO_BIN_EXE_karpenter-controller"))
+        .args(["webhook", "0"])
+        .env_clear()
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.trim().rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("/healthz").starts_with("HTTP/1.1 200"));
+    let refused = ask("/readyz");
+    assert!(refused.starts_with("HTTP/1.1 500") && refused.contains("Provisioner (karpenter.sh/v1alpha5) not served"));
+    cluster.apply_crds(crd::all().into_iter().map(|crd| serde_json::from_value(crd).unwrap())).await.unwrap();
+    wait("the webhook is ready", async || ask("/readyz").starts_with("HTTP/1.1 200").then_some(())).await;
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
