@@ -106,6 +106,7 @@ of the cluster is, else nothing.
 {{- if ne .Values.settings.cloudProvider "aws" }}
 {{- else if kindIs "bool" .Values.legacy.enabled }}{{ ternary "yes" "" .Values.legacy.enabled }}
 {{- else if or (include "karpenter.style" .) .Values.settings.aws }}yes
+{{- else if and (not .Values.settings.clusterName) (or .Values.clusterName (default (dict) .Values.controller).clusterName) }}yes
 {{- end }}
 {{- end }}
 
