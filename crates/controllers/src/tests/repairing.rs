@@ -139,10 +139,10 @@ async fn allow_evictions(desk: &Desk, budget: &str, count: u32) {
 /// until somebody else runs, that would never end, so a new node comes, and the reboot goes on.
 #[tokio::test(start_paused = true)]
 async fn a_reboot_that_is_held_up_costs_nobody_a_place() {
-    let mut policies = policies();
-    policies[1].termination_grace_period = None;
+    let mut all = policies();
+    all[1].termination_grace_period = None;
     let features = crate::Features { repair: true, ..crate::Features::default() };
-    let mut desk = Desk::with(Setup { features, policies, ..Setup::default() }).await;
+    let mut desk = Desk::with(Setup { features, policies: all, ..Setup::default() }).await;
     add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
     for name in ["a", "b", "c", "d", "e"] {
         add_node(&desk, name, SMALL, json!({})).await;
