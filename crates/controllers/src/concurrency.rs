@@ -32,6 +32,7 @@ const TABLE: &[(&str, Workers)] = &[
     ("static.provisioning", Workers::Always(10)),
     ("static.deprovisioning", Workers::Always(10)),
     ("capacitybuffer", Workers::Always(10)),
+    ("provisioner.translation", Workers::Always(10)),
     ("nodeclass", Workers::Always(10)),
     ("nodeclass.hash", Workers::Always(10)),
 ];

@@ -6,6 +6,7 @@
 pub mod catalogue;
 mod limits;
 mod publisher;
+mod reference;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -16,6 +17,7 @@ use karpenter_platform::Clock;
 use tokio::sync::Notify;
 
 use self::limits::TokenBucket;
+pub use self::reference::reference;
 
 /// The component that events and field managers name.
 pub const COMPONENT: &str = "karpenter";

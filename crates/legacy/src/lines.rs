@@ -65,8 +65,27 @@ impl Line {
 struct Known {
     seen: Seen,
     bound: bool,
+    /// For how many looks its pods have been as many.
+    steady: u32,
     empty: bool,
     cordoned: bool,
+}
+
+/// Who waits for something else does not keep us from saying who has come.
+const STEADY: u32 = 5;
+
+impl Known {
+    /// How many pods the node got, once all have come: when nobody waits, when their number stands, or when it falls.
+    fn arrived(&mut self, seen: &Seen, pending: usize) -> Option<usize> {
+        self.steady = if seen.pods == self.seen.pods { self.steady.saturating_add(1) } else { 0 };
+        if self.bound {
+            return None;
+        }
+        if seen.pods < self.seen.pods {
+            return Some(self.seen.pods);
+        }
+        (seen.pods > 0 && (pending == 0 || self.steady >= STEADY)).then_some(seen.pods)
+    }
 }
 
 /// What has been said so far.
@@ -84,7 +103,7 @@ impl Lines {
     fn look(&mut self, facts: &Facts) -> Vec<Line> {
         let mut out = Vec::new();
         for (name, seen) in &facts.nodes {
-            self.node(name, seen, &mut out);
+            self.node(name, seen, facts.pending, &mut out);
         }
         let gone: Vec<String> = self.nodes.keys().filter(|name| !facts.nodes.contains_key(*name)).cloned().collect();
         for name in gone {
@@ -106,7 +125,7 @@ impl Lines {
         out
     }
 
-    fn node(&mut self, name: &str, seen: &Seen, out: &mut Vec<Line>) {
+    fn node(&mut self, name: &str, seen: &Seen, pending: usize, out: &mut Vec<Line>) {
         let Some(known) = self.nodes.get_mut(name) else {
             let Seen { provisioner, instance, instance_type, zone, capacity_type, .. } = seen;
             let message = format!(
@@ -116,19 +135,14 @@ impl Lines {
             self.provisioner.clone_from(provisioner);
             // Who was there before has been told of by somebody else.
             let before = !self.started;
-            let known = Known {
-                seen: seen.clone(),
-                bound: before && seen.pods > 0,
-                empty: false,
-                cordoned: before && seen.going,
-            };
+            let (bound, cordoned) = (before && seen.pods > 0, before && seen.going);
+            let known = Known { seen: seen.clone(), bound, steady: 0, empty: false, cordoned };
             self.nodes.insert(name.to_owned(), known);
             return;
         };
-        // They come one by one; the number is said when it stands.
-        if !known.bound && seen.pods > 0 && seen.pods == known.seen.pods {
+        if let Some(pods) = known.arrived(seen, pending) {
             known.bound = true;
-            out.push(Line::of_provisioner(format!("Bound {} pod(s) to node {name}", seen.pods), &seen.provisioner));
+            out.push(Line::of_provisioner(format!("Bound {pods} pod(s) to node {name}"), &seen.provisioner));
         }
         let empty = known.bound && seen.pods == 0 && seen.ttl.is_some();
         if empty != known.empty && !seen.going {

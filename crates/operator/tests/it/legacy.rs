@@ -9,7 +9,7 @@ use karpenter_testkit::ControlPlane;
 use serde_json::{Value, json};
 
 use crate::aws::OnAws;
-use crate::live::installed::wait;
+use crate::live::installed::{Replica, wait};
 use crate::live::scene::{Scene, condition, name};
 
 /// What `helm upgrade --install` of the tutorial says (SEED-2-20); the queue is ours.
@@ -141,7 +141,7 @@ async fn provisioners_of_the_guides() {
     prepare(&aws);
     let replica = aws.start("karpenter-legacy");
     let scene = Scene::new(&aws.installed, "legacy").await;
-    tutorial(&aws, &scene).await;
+    tutorial(&aws, &scene, &replica).await;
     // SEED-2-26, SEED-2-27, SEED-2-28, SEED-2-31: the lines of the tutorial, in its order.
     let log = replica.log();
     let mut rest = log.as_str();
@@ -161,7 +161,7 @@ async fn provisioners_of_the_guides() {
     template(&aws, &scene).await;
 }
 
-async fn tutorial(aws: &OnAws, scene: &Scene<'_>) {
+async fn tutorial(aws: &OnAws, scene: &Scene<'_>, replica: &Replica) {
     apply(aws, TUTORIAL).await;
     scene.create(inflate("inflate", json!({}))).await;
     scene.scale("inflate", 4).await;
@@ -176,6 +176,13 @@ async fn tutorial(aws: &OnAws, scene: &Scene<'_>) {
         .wait("the Provisioner counts its node", async || {
             let provisioner = scene.get("Provisioner", "default").await?.unwrap_or_default();
             Ok((provisioner["status"]["resources"]["nodes"] == "1").then_some(()))
+        })
+        .await;
+    // A reader looks at the log before going on.
+    scene
+        .wait("the log says who runs where", async || {
+            let log = replica.log();
+            Ok((log.contains("Bound 4 pod(s)") && log.contains("Waiting for unschedulable pods")).then_some(()))
         })
         .await;
     scene.scale("inflate", 0).await;
@@ -262,7 +269,7 @@ async fn the_webhook_is_ready_when_provisioners_are_served() {
     assert!(ask("/healthz").starts_with("HTTP/1.1 200"));
     let refused = ask("/readyz");
     assert!(refused.starts_with("HTTP/1.1 500") && refused.contains("Provisioner (karpenter.sh/v1alpha5) not served"));
-    cluster.apply_crds(crd::all().into_iter().map(|crd| serde_json::from_value(crd).unwrap())).await.unwrap();
+    cluster.apply_crds(crd::legacy().into_iter().map(|crd| serde_json::from_value(crd).unwrap())).await.unwrap();
     wait("the webhook is ready", async || ask("/readyz").starts_with("HTTP/1.1 200").then_some(())).await;
     process.kill().unwrap();
     process.wait().unwrap();
