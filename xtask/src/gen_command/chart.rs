@@ -20,7 +20,6 @@ pub(super) fn generated(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
         (template("clusterroles.yaml"), cluster_roles()),
         (template("roles.yaml"), roles()),
         (Path::new(CHART).join("README.md"), readme(&values)),
-        (PathBuf::from("docs/reference/events.md"), events()),
         (PathBuf::from("docs/reference/metrics.md"), metrics()),
         (PathBuf::from("docs/reference/settings.md"), settings()),
     ]))
@@ -211,24 +210,6 @@ fn metrics() -> String {
          Metrics of nodes carry one label per well-known label of nodes; the provider may add some.\n\n\
          | metric | type | labels | stability | meaning |\n|---|---|---|---|---|\n{}",
         karpenter_controllers::metrics::reference()
-    )
-}
-
-/// Those of AWS are few, and are said by crates that this one does not build.
-const EVENTS_OF_AWS: &str = "| EC2NodeClass | Normal | `WaitingOnNodeClaimTermination` | the class is to go, and claims still use it |\n\
-    | NodeClaim, Node | Warning or Normal | `SpotInterrupted`, `CapacityReservationInstanceInterrupted`, `SpotRebalanceRecommendation`, `InstanceStopping`, `InstanceTerminating`, `InstanceUnhealthy`, `TerminatingOnInterruption` | a message of the interruption queue, and what is done about it |\n\
-    | NodePool | Warning | `ZonalShiftActive` | a zone is shifted away from |\n\
-    | NodePool | Normal | `ZonalShiftCleared` | it is used again |\n";
-
-fn events() -> String {
-    format!(
-        "# Events\n\n\
-         Written by `cargo xtask gen` from `crates/controllers/src/events`; do not edit. Words in capitals stand for what differs. The same\n\
-         event about the same object is not repeated within the pause.\n\n\
-         ```sh\nkubectl get events -A --field-selector source=karpenter\n```\n\n\
-         | object | type | reason | message | pause |\n|---|---|---|---|---|\n{}\n\
-         ## AWS\n\n| object | type | reason | about |\n|---|---|---|---|\n{EVENTS_OF_AWS}",
-        karpenter_controllers::events::reference()
     )
 }
 
