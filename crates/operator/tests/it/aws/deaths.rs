@@ -51,9 +51,9 @@ async fn one_instance_per_claim_whenever_the_controller_dies() {
 const LAST_CALLS: [&str; 5] = [
     "DescribeInstances",
     "TerminateInstances",
-    "DeleteLaunchTemplate",
     "RemoveRoleFromInstanceProfile",
     "DeleteInstanceProfile",
+    "DeleteLaunchTemplate",
 ];
 
 /// AWS-40, AWS-41, AWS-74, AWS-200: what was not carried out is done again by the next process, which then dies after the same call was

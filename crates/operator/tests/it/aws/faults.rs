@@ -61,7 +61,8 @@ async fn no_addresses(aws: &OnAws, scene: &Scene<'_>, replica: &Replica) {
     let events = scene
         .wait("an event about the lack of addresses", async || {
             let events = scene.list("Event").await?.into_iter().chain(default_events(aws).await);
-            let lacks: Vec<Value> = events.filter(|event| event["reason"] == "InsufficientCapacityError").collect();
+            let of_claims = events.filter(|event| event["involvedObject"]["kind"] == "NodeClaim");
+            let lacks: Vec<Value> = of_claims.filter(|event| event["reason"] == "InsufficientCapacityError").collect();
             Ok((!lacks.is_empty()).then_some(lacks))
         })
         .await;
@@ -86,7 +87,10 @@ async fn default_events(aws: &OnAws) -> Vec<Value> {
 
 /// Asks the class's controllers to look again; waits for the condition and returns its message.
 async fn becomes(scene: &Scene<'_>, look: &str, type_: &str, reason: &str) -> String {
-    let change = json!({"metadata": {"annotations": {"example.com/look": look}}, "spec": {"tags": {"look": look}}});
+    // Another generation, of which nothing drifts: the second term finds nothing.
+    let terms = json!([{"tags": {DISCOVERY: CLUSTER}}, {"tags": {"example.com/look": look}}]);
+    let change =
+        json!({"metadata": {"annotations": {"example.com/look": look}}, "spec": {"subnetSelectorTerms": terms}});
     scene.patch("EC2NodeClass", "default", change).await;
     scene
         .wait(&format!("{type_} says {reason}"), async || {

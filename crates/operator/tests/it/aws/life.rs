@@ -106,11 +106,12 @@ async fn consolidation(aws: &OnAws, scene: &Scene<'_>) {
     let mut over = spec("default", "on-demand");
     over["disruption"] = json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]});
     over["template"]["metadata"]["labels"]["example.com/part"] = json!("dear");
-    scene.create(scene.pool("dear", over)).await;
     let there = json!({"spec": {"nodeSelector": {"example.com/part": "dear"}}});
     // Together they need the largest type.
     scene.create(workload("Deployment", "small", 1, scene.pod("small", "1", there.clone()))).await;
     scene.create(scene.pod("large", "5", there)).await;
+    scene.all_wait(2).await;
+    scene.create(scene.pool("dear", over)).await;
     scene.all_run(5).await;
     let on_demand = async || -> Vec<(String, String)> {
         let all = aws.instances().await.into_iter().filter(|one| one.spot_request_id.is_none());
