@@ -87,7 +87,7 @@ async fn reboots_keep_to_the_budget() {
     assert_eq!((healed, rebooted(&desk, "succeeded")), (2, Some(2.0)), "VC-148");
 }
 
-/// VC-144, V15-20, V15-33: a node that is not ready, or that nobody hears of, is replaced whatever runs on it, and its pods with it.
+/// VC-144, V15-33: a node that is not ready, or that nobody hears of, is replaced whatever runs on it, and its pods with it.
 #[tokio::test(start_paused = true)]
 async fn dead_nodes_are_replaced_with_their_pods() {
     for (ready, status) in [("False", Status::False), ("Unknown", Status::Unknown)] {
