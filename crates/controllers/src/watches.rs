@@ -161,7 +161,9 @@ pub async fn follow_plain(
                 let names = std::mem::take(&mut listed);
                 let gone: Vec<String> = objects.names().into_iter().filter(|name| !names.contains(name)).collect();
                 objects.retain(&names);
-                gone.iter().for_each(|name| changed(Some(name)));
+                for name in &gone {
+                    changed(Some(name));
+                }
                 changed(None);
             }
             Ok(Event::Apply(object)) => {

@@ -206,7 +206,7 @@ fn readiness(outcome: &Outcome, pool: Option<&NodePool>) -> Said {
     match pool.and_then(|pool| pool.condition(names::READY)) {
         Some(ready) => {
             // The pool's own word for it says which of its conditions; what that one says is what people want to read.
-            let details = pool.into_iter().flat_map(|pool| pool.conditions());
+            let details = pool.map(NodePool::conditions).unwrap_or_default().iter();
             let details = details.filter(|one| one.type_ != names::READY && !one.is_true() && !one.message.is_empty());
             let details: Vec<String> = details.map(|one| format!("{}: {}", one.type_, one.message)).collect();
             let message = if ready.is_true() { String::new() } else { details.join("; ") };

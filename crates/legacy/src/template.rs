@@ -43,8 +43,8 @@ pub(crate) async fn reconcile(legacy: Arc<Legacy>, name: String) -> Result<Reque
 
 /// What the class of its first user found; all of them select the same.
 fn selected(legacy: &Legacy, template: &str) -> Map<String, Value> {
-    let classes = legacy.users_of(template).into_iter().filter_map(|user| legacy.ctx.node_classes.get(&user));
-    let Some(class) = classes.into_iter().next() else { return Map::new() };
+    let mut classes = legacy.users_of(template).into_iter().filter_map(|user| legacy.ctx.node_classes.get(&user));
+    let Some(class) = classes.next() else { return Map::new() };
     let of_class = |(member, kept): &(&str, &[&str])| {
         let listed = class.data["status"][*member].as_array()?;
         let pick = |one: &Value| -> Map<String, Value> {

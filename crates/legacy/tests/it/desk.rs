@@ -22,7 +22,7 @@ use karpenter_platform::{
 };
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -257,7 +257,7 @@ impl Desk {
 
     pub(crate) async fn names(&self, kind: &str) -> Vec<String> {
         let found = self.api(kind).list(&ListParams::default()).await.unwrap();
-        found.items.iter().map(|object| object.name_any()).collect()
+        found.items.iter().map(kube::ResourceExt::name_any).collect()
     }
 
     /// Status, reason and message.

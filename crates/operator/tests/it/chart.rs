@@ -74,8 +74,8 @@ pub(crate) const KWOK: &[&str] = &["settings.cloudProvider=kwok"];
 /// The environment of the controller, as far as it is written down.
 pub(crate) fn environment(objects: &[Value]) -> Vec<(String, String)> {
     let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
-    let pods = deployments.map(|deployment| &deployment["spec"]["template"]);
-    let ours = pods.into_iter().find(|pod| pod["metadata"]["labels"]["karpenter"] == "controller");
+    let mut pods = deployments.map(|deployment| &deployment["spec"]["template"]);
+    let ours = pods.find(|pod| pod["metadata"]["labels"]["karpenter"] == "controller");
     let container = &ours.unwrap_or_else(|| panic!("no controller"))["spec"]["containers"][0];
     let entries = container["env"].as_array().unwrap().iter();
     entries
