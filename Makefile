@@ -6,7 +6,7 @@ export KARPENTER_CACHE CARGO_TARGET_DIR
 CARGO := cargo --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build lint fmt gen control-plane helm aws-emulator ways release clean cargo
+.PHONY: help build demo test campaign soak week bench bench-instructions bench-live bench-memory bench-operator bench-build clippy lint fmt gen control-plane helm aws-emulator ways release clean cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,8 @@ demo: cargo ## pods get nodes before your eyes, in a cluster of one process (ARG
 	@'$(CARGO_TARGET_DIR)/release/karpenter' demo $(ARGS)
 
 # Fast to slow. All tests run, also after a failure, and print their results as cargo does.
-test: lint control-plane helm aws-emulator ways ## format, clippy, tidy, then unit, doc and control plane tests
+# What `make lint` checks of the repository itself is a test of xtask.
+test: clippy control-plane helm aws-emulator ways ## format, clippy, then repository, unit, doc and control plane tests
 	$(CARGO) test --workspace --no-fail-fast
 
 # A failure prints its seed and its smallest case; both belong in a test.
@@ -56,9 +57,11 @@ soak: cargo ## the simulator for long: many seeds of faults (SEEDS=5000), killed
 week: cargo ## a week of a diurnal cluster on virtual time: cost by the hour against the least possible (DAYS=7 PODS=20000)
 	KARPENTER_SIM_DAYS=$(or $(DAYS),7) KARPENTER_SIM_PODS=$(or $(PODS),20000) $(CARGO) test --release -p karpenter-sim --test it -- --nocapture disruption::days
 
-lint: cargo ## format check, clippy with warnings as errors, repository checks
+clippy: cargo
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint: clippy ## format check, clippy with warnings as errors, repository checks
 	$(CARGO) xtask tidy
 	$(CARGO) xtask spec-coverage --check
 

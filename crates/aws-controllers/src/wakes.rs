@@ -110,7 +110,9 @@ mod tests {
             let all = instances.claims_of(&[id].into(), |claim| claims.get(claim).map(|id| (*id).to_owned()));
             all.into_iter().map(|(_, claim)| claim).collect()
         };
-        ["a", "b", "c"].map(|claim| instances.changed(claim.to_owned()));
+        for claim in ["a", "b", "c"] {
+            instances.changed(claim.to_owned());
+        }
         assert_eq!((found(&claims, "i-1"), found(&claims, "i-3")), (vec!["a".to_owned()], vec![]));
         claims.insert("b", "aws:///z/i-1");
         assert_eq!(found(&claims, "i-2"), ["b"], "nobody has said so");

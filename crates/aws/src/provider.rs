@@ -104,6 +104,8 @@ pub struct AwsProvider {
     fleets: tokio::sync::Semaphore,
     facts: Mutex<Facts>,
     listings: Mutex<BTreeMap<String, Listing>>,
+    /// Held while the cluster is asked about: many launches at once need to know the same.
+    asking_for_cluster: tokio::sync::Mutex<()>,
     /// Held while a template is looked for and made: one at a time (AWS-160).
     templates: tokio::sync::Mutex<TemplateCache>,
 }
@@ -147,6 +149,7 @@ impl AwsProvider {
             terminate,
             fleets: tokio::sync::Semaphore::new(CONCURRENT),
             listings: Mutex::default(),
+            asking_for_cluster: tokio::sync::Mutex::default(),
             templates: tokio::sync::Mutex::default(),
         })
     }

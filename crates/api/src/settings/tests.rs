@@ -468,6 +468,7 @@ fn rows_are_consistent() {
             row.flag,
             "cloud-provider"
                 | "log-level"
+                | "log-format"
                 | "preference-policy"
                 | "min-values-policy"
                 | "consolidation-search"

@@ -171,9 +171,13 @@ impl AwsProvider {
 
     /// Of the cluster's services; asked for until it is known.
     pub async fn service_cidr(&self) -> Result<Option<String>, ApiError> {
-        let known = self.settings.cluster.service_cidr.clone().or_else(|| self.facts().service_cidr.clone());
-        if known.is_some() {
-            return Ok(known);
+        let known = || self.settings.cluster.service_cidr.clone().or_else(|| self.facts().service_cidr.clone());
+        if let Some(known) = known() {
+            return Ok(Some(known));
+        }
+        let _one_at_a_time = self.asking_for_cluster.lock().await;
+        if let Some(known) = known() {
+            return Ok(Some(known));
         }
         let found = self.clients.lookups.cluster(&self.settings.cluster.name).await?.service_cidr;
         self.facts().service_cidr.clone_from(&found);

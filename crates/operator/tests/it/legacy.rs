@@ -80,7 +80,7 @@ spec:
 }
 
 /// SEED-1-31, SEED-2-25.
-fn inflate(deployment: &str, selector: Value) -> Value {
+fn inflate(deployment: &str, selector: &Value) -> Value {
     json!({"kind": "Deployment", "metadata": {"name": deployment}, "spec": {
         "replicas": 0, "selector": {"matchLabels": {"app": deployment}},
         "template": {"metadata": {"labels": {"app": deployment}}, "spec": {
@@ -163,7 +163,7 @@ async fn provisioners_of_the_guides() {
 
 async fn tutorial(aws: &OnAws, scene: &Scene<'_>, replica: &Replica) {
     apply(aws, TUTORIAL).await;
-    scene.create(inflate("inflate", json!({}))).await;
+    scene.create(inflate("inflate", &json!({}))).await;
     scene.scale("inflate", 4).await;
     scene.all_run(4).await;
     let made = nodes(scene).await.unwrap();
@@ -214,7 +214,7 @@ async fn blueprint(aws: &OnAws, scene: &Scene<'_>) {
 
 async fn template(aws: &OnAws, scene: &Scene<'_>) {
     apply(aws, &with_template(&aws.images[1])).await;
-    scene.create(inflate("batch", json!({"karpenter.sh/provisioner-name": "batch"}))).await;
+    scene.create(inflate("batch", &json!({"karpenter.sh/provisioner-name": "batch"}))).await;
     scene.scale("batch", 1).await;
     scene.all_run(1).await;
     let made = nodes(scene).await.unwrap();

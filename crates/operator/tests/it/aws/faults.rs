@@ -22,7 +22,7 @@ async fn what_is_wrong_is_said() {
     scene.create(scene.pool("", spec("default", "on-demand"))).await;
     scene.create(scene.pod("one", "1", json!({}))).await;
     scene.runs("one").await;
-    said(&replica, "ERROR", &["sqs:ReceiveMessage failed; does the queue exist"]).await;
+    said(&replica, "WARN", &["sqs:ReceiveMessage failed; does the queue exist"]).await;
     said(&replica, "WARN", &["refresh failed, the last answer stays in use", "GetProducts"]).await;
 
     no_addresses(&aws, &scene, &replica).await;

@@ -31,6 +31,11 @@ impl Stage {
         Self(Scene::new(super::installed::shared().await, name).await)
     }
 
+    /// In a cluster where nobody else is.
+    async fn alone(name: &'static str) -> Self {
+        Self(Scene::new(super::installed::quiet().await, name).await)
+    }
+
     /// A pool whose nodes have so many CPUs, with budgets as they are given; `more` is laid over its spec.
     fn pool_of(&self, suffix: &str, cpus: &[&str], budgets: &Value, more: Value) -> Value {
         let mut spec = json!({"disruption": {"consolidateAfter": "1s", "budgets": budgets}, "template": {"spec": {"requirements": [

@@ -113,12 +113,20 @@ pub(crate) async fn shared_replica() -> &'static Replica {
 
 async fn both() -> &'static (Installed, Replica) {
     static SHARED: OnceCell<(Installed, Replica)> = OnceCell::const_new();
-    let start = || async {
-        let installed = Installed::new(EVERYTHING).await;
-        let replica = installed.start("karpenter-shared");
-        (installed, replica)
-    };
-    SHARED.get_or_init(start).await
+    SHARED.get_or_init(|| everything("karpenter-shared")).await
+}
+
+/// The same for a scene that must not hear of others: pods that wait count in every what-if, and a node says only once in a
+/// quarter of an hour why it stays.
+pub(crate) async fn quiet() -> &'static Installed {
+    static QUIET: OnceCell<(Installed, Replica)> = OnceCell::const_new();
+    &QUIET.get_or_init(|| everything("karpenter-quiet")).await.0
+}
+
+async fn everything(name: &str) -> (Installed, Replica) {
+    let installed = Installed::new(EVERYTHING).await;
+    let replica = installed.start(name);
+    (installed, replica)
 }
 
 /// A process of the controller; killed hard on drop.

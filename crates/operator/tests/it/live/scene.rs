@@ -218,16 +218,6 @@ impl<'a> Scene<'a> {
         self.wait(&format!("event {reason} about {about}"), async || self.told(reason, about).await).await
     }
 
-    /// Pods of others that wait for nodes count in every what-if, and a node says only once in a quarter of an hour why it stays.
-    pub(crate) async fn nobody_waits(&self) {
-        self.wait("nobody waits for a node", async || {
-            let command = "get pods --all-namespaces --field-selector=status.phase=Pending -o name";
-            let out = self.installed.cluster.kubectl(command.split(' ')).await.ok();
-            Ok(out.filter(|out| out.status.success() && out.stdout.is_empty()).map(|_| ()))
-        })
-        .await;
-    }
-
     /// What there is, for whoever reads about a failure.
     pub(crate) async fn picture(&self) -> String {
         let cluster = &self.installed.cluster;

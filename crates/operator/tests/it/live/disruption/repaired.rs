@@ -146,7 +146,7 @@ async fn a_stuck_node_is_rebooted() {
     };
     throughout(law, async {
         stage.set_condition(node, STUCK, Some("True")).await;
-        let asked = stage.claim("a reboot is asked for", |claim| condition(claim, "Rebooting").0 != "").await;
+        let asked = stage.claim("a reboot is asked for", |claim| !condition(claim, "Rebooting").0.is_empty()).await;
         let conditions = asked["status"]["conditions"].as_array().unwrap();
         let rebooting = conditions.iter().find(|condition| condition["type"] == "Rebooting").unwrap();
         assert!(rebooting["message"].as_str().unwrap().contains(STUCK), "{rebooting}");
