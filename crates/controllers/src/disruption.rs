@@ -154,7 +154,7 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
         let decided = span.in_scope(|| aside(|| decide(ctx, mind, &world, method)));
         ctx.report.disruption_evaluated(method, started.elapsed(), &decided);
         telling::notes(ctx, &decided.notes);
-        if decided.settled {
+        if decided.settled && !world.expects_pods(ctx.clock.now()) {
             mind.settled.insert(method, (world.stamp, Instant::now()));
         }
         if !decided.commands.is_empty() {

@@ -1,5 +1,7 @@
 //! The repository as it is, judged by the program itself: with the rest of the tests, so that nothing is built for it alone.
 
+#![allow(clippy::unwrap_used, reason = "a test crate")]
+
 use std::process::Command;
 
 fn passes(arguments: &[&str]) {

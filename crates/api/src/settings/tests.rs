@@ -476,6 +476,7 @@ fn rows_are_consistent() {
                 | "aws-feature-gates"
                 | "scheduler-config"
                 | "otel-exporter-otlp-endpoint"
+                | "repair-reboot-reasons"
         ) {
             assert!(kwok(&[&format!("--{}={given}", row.flag)], &[]).is_ok(), "{}", row.flag);
         }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use karpenter_api::kinds::NodeClaim;
 use karpenter_aws::cloud::QueueMessage;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::desk::Desk;
@@ -38,12 +38,14 @@ async fn interruptions_at_once() {
     println!("{sent} messages about {count} claims, {seconds:.1} s, {rate:.0} messages/s");
 
     desk.wait(60).await;
-    let account = desk.account.state();
-    assert_eq!((account.deleted.len(), account.messages.len(), account.hidden.len()), (sent, 0, 0));
-    drop(account);
+    let left = {
+        let account = desk.account.state();
+        (account.deleted.len(), account.messages.len(), account.hidden.len())
+    };
+    assert_eq!(left, (sent, 0, 0));
     let claims = api.list(&ListParams::default()).await.unwrap().items;
     let staying: Vec<String> =
-        claims.iter().filter(|one| one.metadata.deletion_timestamp.is_none()).map(|one| one.name_any()).collect();
+        claims.iter().filter(|one| one.metadata.deletion_timestamp.is_none()).map(ResourceExt::name_any).collect();
     assert_eq!((claims.len(), staying), (count, vec![]), "every claim is going");
     let metrics = &desk.aws.ctx.report.metrics.all;
     let disrupted = metrics.nodeclaims_disrupted.value(["spot_interrupted", "pool", "spot", "", "graceful"]);

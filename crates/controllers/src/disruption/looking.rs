@@ -128,6 +128,11 @@ impl World {
         &self.snapshot.nodes
     }
 
+    /// Some node is kept for a pod. That ends without anything happening in the cluster, so that nobody would look again (DIS-103).
+    pub(super) fn expects_pods(&self, now: Timestamp) -> bool {
+        self.nodes().iter().any(|node| node.nominated_until.is_some_and(|until| now < until))
+    }
+
     pub(super) fn sick(&self, ctx: &Context) -> Sick<'_> {
         Sick {
             matches: &self.matches,

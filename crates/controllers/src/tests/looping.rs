@@ -104,3 +104,23 @@ async fn a_node_without_a_price_says_so() {
     });
     assert!(said, "{told:#?}");
 }
+
+/// DIS-103: nodes that are kept for pods are looked at again when that is over, although nothing else has happened.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_were_kept_for_pods_are_looked_at_again() {
+    let mut desk = Desk::start().await;
+    add_pool(&desk, "blue", json!({})).await;
+    let until = desk.now() + jiff::SignedDuration::from_secs(60);
+    for (node, pod) in [("a", "one"), ("b", "two")] {
+        add_node(&desk, node, SMALL, json!({})).await;
+        desk.add_pod(pod, on(node, "300m")).await;
+        desk.ctx.state().nominate(node, until);
+    }
+    desk.work(50).await;
+    let going = async |desk: &Desk| {
+        [desk.get("a").await, desk.get("b").await].iter().filter(|one| is_going(one.as_ref())).count()
+    };
+    assert_eq!(going(&desk).await, 0, "both are kept");
+    desk.wait(60).await;
+    assert_eq!(going(&desk).await, 1, "the pods of one fit on the other");
+}
