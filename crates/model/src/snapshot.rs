@@ -213,7 +213,7 @@ mod tests {
             ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(claim)), ..ExistingNode::default() };
         assert_eq!(entry.taints(), [own.clone(), startup, starting, Taint::rebooting()]);
         Arc::make_mut(entry.claim.as_mut().unwrap()).rebooting = true;
-        assert_eq!(entry.taints(), [own.clone()]);
+        assert_eq!(entry.taints(), std::slice::from_ref(&own));
         entry.held_up = true;
         assert!(entry.taints().contains(&Taint::rebooting()), "nobody can say when it comes back");
     }

@@ -126,7 +126,8 @@ async fn instances_without_a_claim_go() {
     for seconds in [0, 29, 2] {
         tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
         crate::garbage_collection::collect(&desk.ctx).await.unwrap();
-        left.push((desk.shop.book().machines.len(), desk.get::<Node>("n").await.is_some()));
+        let machines = desk.shop.book().machines.len();
+        left.push((machines, desk.get::<Node>("n").await.is_some()));
     }
     assert_eq!(left, [(500, true), (500, true), (0, false)]);
 }

@@ -110,13 +110,16 @@ async fn a_node_without_a_price_says_so() {
 async fn nodes_that_were_kept_for_pods_are_looked_at_again() {
     let mut desk = Desk::start().await;
     add_pool(&desk, "blue", json!({})).await;
-    let until = desk.now() + jiff::SignedDuration::from_secs(60);
     for (node, pod) in [("a", "one"), ("b", "two")] {
         add_node(&desk, node, SMALL, json!({})).await;
         desk.add_pod(pod, on(node, "300m")).await;
+    }
+    desk.work(1).await;
+    let until = desk.now() + jiff::SignedDuration::from_secs(60);
+    for node in ["a", "b"] {
         desk.ctx.state().nominate(node, until);
     }
-    desk.work(50).await;
+    desk.wait(50).await;
     let going = async |desk: &Desk| {
         [desk.get("a").await, desk.get("b").await].iter().filter(|one| is_going(one.as_ref())).count()
     };
