@@ -101,7 +101,7 @@ impl Checker {
     fn check_known(&self, kind: &Kind, object: &Value, old: Option<&Value>, findings: &mut Findings<'_>) -> Result<()> {
         let schema = kind.schema()?;
         if kind.crd.legacy {
-            let message = "this kind is legacy and nothing acts on it; `karpenter convert` turns it into current kinds";
+            let message = "this kind is legacy and served on AWS only; `karpenter convert` turns it into current kinds";
             findings.warning(&FieldPath::root().field("kind"), message.to_owned());
         }
         for problem in metadata::check(&self.metadata, kind.crd, object) {

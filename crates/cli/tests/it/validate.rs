@@ -124,7 +124,7 @@ fn warnings_do_not_change_the_exit_code_unless_strict() {
     warning: a.yaml:5 NodePool/default metadata.namespace: NodePool objects have no namespace; this one is ignored
     warning: a.yaml:9 NodePool/default spec.disruption.budgets[0].reasons: an empty list of reasons is read as all of them, other readers may take it for none; leave it out to mean all
     warning: a.yaml:15 NodePool/default spec.template.spec.taints[1]: taint a:NoSchedule is given twice among taints and startupTaints
-    warning: b.yaml:2 Provisioner/p kind: this kind is legacy and nothing acts on it; `karpenter convert` turns it into current kinds
+    warning: b.yaml:2 Provisioner/p kind: this kind is legacy and served on AWS only; `karpenter convert` turns it into current kinds
     "#);
     let run = karpenter(here.path(), &["validate", "--strict", "-f", "a.yaml", "-f", "b.yaml"], b"");
     assert_eq!((run.code, run.err.as_str()), (1, "checked 2 objects: 4 errors\n"));
