@@ -71,8 +71,9 @@ struct Known {
     cordoned: bool,
 }
 
-/// Who waits for something else does not keep us from saying who has come.
-const STEADY: u32 = 5;
+/// Who waits for something else does not keep us from saying who has come. kube-scheduler may leave a pod alone for ten
+/// seconds before it tries again.
+const STEADY: u32 = 15;
 
 impl Known {
     /// How many pods the node got, once all have come: when nobody waits, when their number stands, or when it falls.

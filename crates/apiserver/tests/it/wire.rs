@@ -1,9 +1,11 @@
 //! Requests as they are on the wire, and what was answered.
 
+use std::time::Duration;
+
 use http::{HeaderMap, Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::Cluster;
 use crate::watching::LIMIT;
@@ -130,17 +132,26 @@ impl Cluster {
     pub(crate) async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
         let path = self.path(path);
         let request = format!("{method} {path}");
-        let mut built = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            built = built.header(*name, *value);
-        }
-        let asking = async {
-            let answer = self.client().send(built.body(Body::from(body)).unwrap()).await.unwrap();
-            let (head, body) = answer.into_parts();
-            (head, body.collect_bytes().await.unwrap())
+        let deadline = Instant::now() + LIMIT;
+        let (head, bytes) = loop {
+            let mut built = Request::builder().method(method.clone()).uri(path.as_str());
+            for (name, value) in headers {
+                built = built.header(*name, *value);
+            }
+            let asking = async {
+                let answer = self.client().send(built.body(Body::from(body.clone())).unwrap()).await.unwrap();
+                let (head, body) = answer.into_parts();
+                (head, body.collect_bytes().await.unwrap())
+            };
+            // A watch that was not meant to be one would never end.
+            let (head, bytes) = timeout(LIMIT, asking).await.unwrap_or_else(|_| panic!("{request} is not answered"));
+            // A server whose watch cache of a new kind is still filling up asks to come again, and has done nothing.
+            let filling_up = head.status == 429 && String::from_utf8_lossy(&bytes).contains("(re)initializing");
+            if !filling_up || Instant::now() > deadline {
+                break (head, bytes);
+            }
+            sleep(Duration::from_millis(200)).await;
         };
-        // A watch that was not meant to be one would never end.
-        let (head, bytes) = timeout(LIMIT, asking).await.unwrap_or_else(|_| panic!("{request} is not answered"));
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         Answer { request, code: head.status.as_u16(), headers: head.headers, text, body }
