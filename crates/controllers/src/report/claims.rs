@@ -105,7 +105,8 @@ impl Report {
     }
 
     pub fn failed_consistency_check(&self, claim: &ClaimView, shortfall: &Shortfall<'_>) {
-        error!(nodeclaim = claim.name, ?shortfall, "node has less than its instance type promised");
+        let Shortfall { resource, expected, found } = shortfall;
+        error!(nodeclaim = claim.name, resource, %expected, %found, "node has less than its instance type promised");
         self.events.publish(catalogue::failed_consistency_check(&subject(claim), shortfall));
     }
 
