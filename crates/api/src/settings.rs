@@ -52,6 +52,7 @@ pub struct Settings {
     pub batch_idle_duration: GoDuration,
     pub preference_policy: PreferencePolicy,
     pub min_values_policy: MinValuesPolicy,
+    pub planner: Planner,
     pub consolidation_search: ConsolidationSearch,
     pub ignore_dra_requests: bool,
     pub legacy_node_repair: bool,
@@ -124,6 +125,15 @@ pub enum PreferencePolicy {
 pub enum MinValuesPolicy {
     Strict,
     BestEffort,
+}
+
+/// Who plans for pods that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planner {
+    /// Whatever is cheapest, and never dearer than the other.
+    Best,
+    /// The order of the target.
+    Reference,
 }
 
 /// How nodes that can go together are found.
@@ -214,6 +224,7 @@ fn read(reader: &mut Reader<'_>) -> Settings {
             &rows::MIN_VALUES_POLICY,
             &[("Strict", MinValuesPolicy::Strict), ("BestEffort", MinValuesPolicy::BestEffort)],
         ),
+        planner: reader.choice(&rows::PLANNER, &[("Best", Planner::Best), ("Reference", Planner::Reference)]),
         consolidation_search: reader.choice(
             &rows::CONSOLIDATION_SEARCH,
             &[("ByValue", ConsolidationSearch::ByValue), ("Prefix", ConsolidationSearch::Prefix)],

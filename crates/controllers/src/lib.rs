@@ -53,7 +53,7 @@ use futures::future::BoxFuture;
 pub use context::{Batching, Context, Features, Options};
 pub use karpenter_disruption::look::Gates;
 pub use karpenter_lifecycle::Timeouts;
-pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Preferences, Reserved};
+pub use karpenter_solver::{MinValuesPolicy, Options as PlanningOptions, Planner, Preferences, Reserved};
 pub use karpenter_state::Unsynced;
 pub use report::Observability;
 

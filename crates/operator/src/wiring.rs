@@ -14,7 +14,8 @@ use karpenter_api::settings::{self, CloudProvider, ConsolidationSearch, LogForma
 use karpenter_aws_controllers::Aws;
 use karpenter_controllers::leader::{Election, Ended, Fence, LeaseName};
 use karpenter_controllers::{
-    Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, PlanningOptions, Preferences, Reserved,
+    Batching, Context, Features, Gates, MinValuesPolicy, Observability, Options, Planner, PlanningOptions, Preferences,
+    Reserved,
 };
 use karpenter_kwok::KwokProvider;
 use karpenter_legacy::{Legacy, lines};
@@ -287,8 +288,12 @@ fn planning_options(settings: &Settings) -> PlanningOptions {
             settings::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
         },
         reserved: if settings.feature_gates.reserved_capacity { Reserved::Strict } else { Reserved::Untracked },
+        planner: match settings.planner {
+            settings::Planner::Best => Planner::Best,
+            settings::Planner::Reference => Planner::Reference,
+        },
         workers: usize::try_from(cores(settings)).unwrap_or(1),
-        ..PlanningOptions::default()
+        ..PlanningOptions::thorough()
     }
 }
 
@@ -319,8 +324,8 @@ mod tests {
         };
         let plain = planning(&[("CPU_REQUESTS", "1000")]);
         assert_eq!(
-            (plain.preferences, plain.min_values, plain.reserved, plain.workers),
-            (Preferences::Respect, MinValuesPolicy::Strict, Reserved::Strict, 1)
+            (plain.preferences, plain.min_values, plain.reserved, plain.planner, plain.workers),
+            (Preferences::Respect, MinValuesPolicy::Strict, Reserved::Strict, Planner::Best, 1)
         );
         for (millicores, workers) in [("1", 1), ("999", 1), ("1001", 2), ("4000", 4)] {
             assert_eq!(planning(&[("CPU_REQUESTS", millicores)]).workers, workers, "{millicores}");
@@ -328,11 +333,12 @@ mod tests {
         let other = planning(&[
             ("PREFERENCE_POLICY", "Ignore"),
             ("MIN_VALUES_POLICY", "BestEffort"),
+            ("PLANNER", "Reference"),
             ("FEATURE_GATES", "ReservedCapacity=false"),
         ]);
         assert_eq!(
-            (other.preferences, other.min_values, other.reserved),
-            (Preferences::Ignore, MinValuesPolicy::BestEffort, Reserved::Untracked)
+            (other.preferences, other.min_values, other.reserved, other.planner),
+            (Preferences::Ignore, MinValuesPolicy::BestEffort, Reserved::Untracked, Planner::Reference)
         );
     }
 }

@@ -62,6 +62,13 @@ pub struct Options {
     pub steps: u64,
 }
 
+impl Options {
+    /// Cheaper plans are looked for: for half a second at most, and only where thousands of pods wait.
+    pub fn thorough() -> Self {
+        Self { planner: Planner::Best, steps: 50_000_000, ..Self::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

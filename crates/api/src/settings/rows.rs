@@ -257,6 +257,15 @@ pub const MIN_VALUES_POLICY: Row = Row {
     helm: Some("settings.minValuesPolicy"),
     help: "What happens when minValues cannot be met: Strict fails, BestEffort lowers it.",
 };
+pub const PLANNER: Row = Row {
+    flag: "planner",
+    env: "PLANNER",
+    kind: Kind::Text,
+    default: "Best",
+    scope: Scope::Core,
+    helm: Some("settings.planner"),
+    help: "Who plans for pending pods: Best looks for cheaper plans than Karpenter's own and never takes a dearer one; Reference keeps to Karpenter's order.",
+};
 pub const CONSOLIDATION_SEARCH: Row = Row {
     flag: "consolidation-search",
     env: "CONSOLIDATION_SEARCH",
@@ -449,7 +458,7 @@ pub const AWS_FEATURE_GATES: Row = Row {
 };
 
 /// Every setting, in the order of the documentation.
-pub const ALL: [Row; 44] = [
+pub const ALL: [Row; 45] = [
     CLOUD_PROVIDER,
     KARPENTER_SERVICE,
     METRICS_PORT,
@@ -473,6 +482,7 @@ pub const ALL: [Row; 44] = [
     BATCH_IDLE_DURATION,
     PREFERENCE_POLICY,
     MIN_VALUES_POLICY,
+    PLANNER,
     CONSOLIDATION_SEARCH,
     IGNORE_DRA_REQUESTS,
     LEGACY_NODE_REPAIR,

@@ -54,6 +54,7 @@ fn defaults() {
         batch_idle_duration: seconds(1),
         preference_policy: PreferencePolicy::Respect,
         min_values_policy: MinValuesPolicy::Strict,
+        planner: Planner::Best,
         consolidation_search: ConsolidationSearch::ByValue,
         ignore_dra_requests: true,
         legacy_node_repair: false,
@@ -199,10 +200,13 @@ fn choices() {
     {
         assert_eq!(kwok(&[], &[("LOG_LEVEL", env)]).unwrap().log_level, want);
     }
-    let settings =
-        kwok(&["--preference-policy=Ignore", "--min-values-policy=BestEffort"], &[("CONSOLIDATION_SEARCH", "Prefix")])
-            .unwrap();
+    let settings = kwok(
+        &["--preference-policy=Ignore", "--min-values-policy=BestEffort"],
+        &[("CONSOLIDATION_SEARCH", "Prefix"), ("PLANNER", "Reference")],
+    )
+    .unwrap();
     assert_eq!(settings.consolidation_search, ConsolidationSearch::Prefix);
+    assert_eq!(settings.planner, Planner::Reference);
     assert_eq!(settings.preference_policy, PreferencePolicy::Ignore);
     assert_eq!(settings.min_values_policy, MinValuesPolicy::BestEffort);
     for (name, value, want) in [
@@ -210,6 +214,7 @@ fn choices() {
         ("LOG_FORMAT", "text", "--log-format: \"text\" is not one of json, legacy"),
         ("PREFERENCE_POLICY", "", "--preference-policy: \"\" is not one of Respect, Ignore"),
         ("MIN_VALUES_POLICY", "", "--min-values-policy: \"\" is not one of Strict, BestEffort"),
+        ("PLANNER", "best", "--planner: \"best\" is not one of Best, Reference"),
         ("CONSOLIDATION_SEARCH", "value", "--consolidation-search: \"value\" is not one of ByValue, Prefix"),
         ("MIN_VALUES_POLICY", "strict", "--min-values-policy: \"strict\" is not one of Strict, BestEffort"),
     ] {
@@ -471,6 +476,7 @@ fn rows_are_consistent() {
                 | "log-format"
                 | "preference-policy"
                 | "min-values-policy"
+                | "planner"
                 | "consolidation-search"
                 | "feature-gates"
                 | "aws-feature-gates"

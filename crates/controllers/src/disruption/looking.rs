@@ -16,6 +16,7 @@ use karpenter_model::pool::PoolView;
 use karpenter_model::repair::RepairMatch;
 use karpenter_model::resources::{NODES, Resources};
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
+use karpenter_solver::{Options as PlanningOptions, Planner};
 use karpenter_state::{ClusterState, Intake, intake};
 
 use crate::context::Context;
@@ -154,7 +155,8 @@ impl World {
             buffer_pods: &self.buffer_pods,
             pool_costs: &self.pool_costs,
             rules: ctx.provider.label_rules(),
-            options: ctx.planning,
+            // Verdicts on thousands of nodes are asked of one compiled snapshot, which follows the specified order.
+            options: PlanningOptions { planner: Planner::Reference, ..ctx.planning },
             gates: ctx.features.disruption,
         }
     }

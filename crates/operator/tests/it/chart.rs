@@ -220,6 +220,7 @@ fn values_reach_the_controller() {
         ("settings.batchIdleDuration=2s", "BATCH_IDLE_DURATION", "2s"),
         ("settings.preferencePolicy=Ignore", "PREFERENCE_POLICY", "Ignore"),
         ("settings.minValuesPolicy=BestEffort", "MIN_VALUES_POLICY", "BestEffort"),
+        ("settings.planner=Reference", "PLANNER", "Reference"),
         ("settings.consolidationSearch=Prefix", "CONSOLIDATION_SEARCH", "Prefix"),
         ("settings.ignoreDRARequests=false", "IGNORE_DRA_REQUESTS", "false"),
         ("settings.legacyNodeRepair=true", "LEGACY_NODE_REPAIR", "true"),

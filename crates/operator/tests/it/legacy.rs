@@ -189,7 +189,9 @@ async fn tutorial(aws: &OnAws, scene: &Scene<'_>, replica: &Replica) {
     scene.scale("inflate", 0).await;
     nobody_is_left(aws, scene).await;
     // The lines follow what is seen, once a second.
-    scene.wait("the log says that it is gone", async || Ok(replica.log().contains("\tDeleted node\t").then_some(()))).await;
+    scene
+        .wait("the log says that it is gone", async || Ok(replica.log().contains("\tDeleted node\t").then_some(())))
+        .await;
     scene.delete("Provisioner", "default").await;
     for kind in ["NodePool", "EC2NodeClass"] {
         scene

@@ -143,7 +143,7 @@ fn context(makings: &Makings, host: &Host, life: Life, fence: Fence, identity: O
     let options = Options {
         policy: makings.cloud.label_policy(),
         batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
-        planning: PlanningOptions::default(),
+        planning: PlanningOptions::thorough(),
         cores: 1,
         observability: karpenter_controllers::Observability::On,
         features: makings.features.clone(),
