@@ -60,8 +60,9 @@ pub(crate) struct Args {
     /// Spread constraints for pods that declare none, as the controller takes them: YAML or JSON, or a file that holds it
     #[arg(long, value_name = "FILE|TEXT")]
     scheduler_config: Option<String>,
-    /// Who plans: `reference` in the order of Karpenter, `best` looks for cheaper plans
-    #[arg(long, value_enum, default_value_t = Planner::Reference)]
+    /// Who plans, as the controller's setting of that name: `best` looks for cheaper plans than `reference`, which places pods
+    /// in the order of Karpenter
+    #[arg(long, value_enum, default_value_t = Planner::Best, conflicts_with = "consolidate")]
     planner: Planner,
     /// Plan the other way round: which nodes could go, which would be replaced by cheaper ones, in which order, what that
     /// saves, which pods move, and what holds the nodes that stay. Pods that wait are not planned
@@ -86,11 +87,10 @@ enum Planner {
 
 impl Planner {
     fn options(self) -> Options {
-        let planner = match self {
-            Self::Reference => karpenter_solver::Planner::Reference,
-            Self::Best => karpenter_solver::Planner::Best,
-        };
-        Options { planner, ..Options::default() }
+        match self {
+            Self::Reference => Options::default(),
+            Self::Best => Options::thorough(),
+        }
     }
 }
 

@@ -186,6 +186,7 @@ impl World {
             fates: self.fates.clone(),
             overseer: self.overseer.clone(),
             features: self.plan.features.clone(),
+            planning: self.plan.planning,
         };
         let started = if self.hosts.len() > 1 {
             tokio::spawn(process::among_others(makings, host.clone()))

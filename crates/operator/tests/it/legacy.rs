@@ -12,13 +12,14 @@ use crate::aws::OnAws;
 use crate::live::installed::{Replica, wait};
 use crate::live::scene::{Scene, condition, name};
 
-/// What `helm upgrade --install` of the tutorial says (SEED-2-20). The queue is ours, and so is the time that a busy machine
-/// may take to make the pods of a deployment.
+/// What `helm upgrade --install` of the tutorial says (SEED-2-20). The queue is ours, and so are the time that a busy machine
+/// may take to make the pods of a deployment, and the planner that has the guides' numbers of nodes.
 const VALUES: &[&str] = &[
     "controller.clusterName=shop",
     "controller.clusterEndpoint=\"https://shop.gr7.us-west-2.eks.amazonaws.com\"",
     "settings.interruptionQueue=shop",
     "settings.batchIdleDuration=3s",
+    "settings.planner=Reference",
 ];
 
 /// SEED-2-23.

@@ -39,6 +39,7 @@ pub struct Builder {
     pub(super) checks: bool,
     pub(super) death: Option<Death>,
     pub(super) features: karpenter_controllers::Features,
+    pub(super) planning: karpenter_controllers::PlanningOptions,
     pub(super) journal: Arc<Journal>,
     pub(super) replay: Option<String>,
     pub(super) look_every: Duration,
@@ -58,6 +59,7 @@ impl Builder {
             checks: true,
             death: None,
             features: karpenter_controllers::Features { static_capacity: true, ..Default::default() },
+            planning: karpenter_controllers::PlanningOptions::thorough(),
             journal: Arc::default(),
             replay: None,
             look_every: Duration::from_secs(5),
@@ -75,6 +77,12 @@ impl Builder {
     #[must_use]
     pub fn journal(self, journal: Arc<Journal>) -> Self {
         Self { journal, ..self }
+    }
+
+    /// Nodes are chosen in the target's order, for a story that counts them.
+    #[must_use]
+    pub fn in_reference_order(self) -> Self {
+        Self { planning: karpenter_controllers::PlanningOptions::default(), ..self }
     }
 
     /// What the autoscaler has turned on.

@@ -83,6 +83,7 @@ pub(super) struct Makings {
     pub(super) fates: Arc<Fates>,
     pub(super) overseer: Arc<Overseer>,
     pub(super) features: karpenter_controllers::Features,
+    pub(super) planning: PlanningOptions,
 }
 
 /// Where a process runs; it outlives each start of it.
@@ -143,7 +144,7 @@ fn context(makings: &Makings, host: &Host, life: Life, fence: Fence, identity: O
     let options = Options {
         policy: makings.cloud.label_policy(),
         batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
-        planning: PlanningOptions::thorough(),
+        planning: makings.planning,
         cores: 1,
         observability: karpenter_controllers::Observability::On,
         features: makings.features.clone(),

@@ -53,7 +53,7 @@ fn command(story: Story, Death { call, applied }: Death) -> String {
 
 /// Returns what is left, and what the autoscaler asked for.
 async fn life(story: Story, death: Option<Death>) -> (String, Vec<String>) {
-    let builder = World::seeded(1);
+    let builder = World::seeded(1).in_reference_order();
     let builder = if story == Story::Savings {
         let cloud = Settings { swing: Swing::NONE, ..Settings::default() };
         builder.cloud(cloud).pool(node_pool("default").consolidate_after("30s").budget("100%"))
