@@ -58,7 +58,7 @@ fn few_nodes_at_the_same_price() {
     let types = [1, 2, 4, 8]
         .map(|cpu| it(&format!("t{cpu}"), &format!("cpu={cpu} memory=64Gi pods=100")).price(f64::from(cpu)));
     let mut cluster = with(pool("p"), types.into());
-    cluster.add_all(6, &pod().asks("cpu=1"));
+    cluster.add_all(6, &pod().asks("cpu=900m"));
     let snapshot = cluster.snapshot();
     assert!((plan(&snapshot, &cluster.rules, &cluster.options).cost_per_hour() - 8.0).abs() < 1e-9);
     let best = best_of(&snapshot, &cluster.rules, &cluster.options);
