@@ -60,7 +60,7 @@ async fn write(ctx: &Context, claim: &NodeClaim, issues: &[ShapeIssue]) -> Resul
         ctx.report.failed_consistency_check(&view(ctx, claim), &shortfall);
     }
     if news {
-        write_conditions(ctx, claim, changed).await?;
+        write_conditions(ctx, claim, &changed).await?;
     }
     Ok(())
 }

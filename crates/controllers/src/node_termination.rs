@@ -76,18 +76,19 @@ async fn take(
             let mut marked = NodeClaim::clone(claim);
             let mut all = condition_sets::NODE_CLAIM.of(&mut marked, ctx.clock.now());
             all.set_unknown(conditions::DRAINED, reasons::DRAINING, reasons::DRAINING);
-            write_conditions(ctx, claim, marked).await?;
-            Ok(Requeue::After(Duration::ZERO))
+            Ok(Requeue::after_write(write_conditions(ctx, claim, &marked).await?.is_some()))
         }
         (Termination::Drain(drain), _) => Ok(ask_pods(ctx, facts.node, &drain)),
         (Termination::EndDrain, Some(claim)) => {
             let mut drained = NodeClaim::clone(claim);
             if condition_sets::NODE_CLAIM.of(&mut drained, ctx.clock.now()).set_true(conditions::DRAINED) {
-                write_conditions(ctx, claim, drained).await?;
+                if write_conditions(ctx, claim, &drained).await?.is_none() {
+                    return Ok(Requeue::after_write(false));
+                }
                 // Once, when it is stored (LIF-50, Y19).
                 ctx.report.drained(facts.node);
             }
-            Ok(Requeue::After(Duration::ZERO))
+            Ok(Requeue::after_write(true))
         }
         (Termination::Volumes, Some(claim)) => detaching::wait(ctx, claim, facts).await,
         (Termination::TerminateInstance, claim) => terminate_instance(ctx, node, claim).await,
@@ -143,11 +144,11 @@ async fn taint(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
         "metadata": { "labels": { labels::EXCLUDE_FROM_LOAD_BALANCERS: labels::EXCLUDED_BY } },
         "spec": { "taints": taints },
     });
-    if let Some(written) = ignore_gone(merge_locked(&ctx.nodes_api(), node, patch).await)? {
+    let stored = ignore_gone(merge_locked(&ctx.nodes_api(), node, patch).await)?.map(|written| {
         ctx.report.tainted(&convert::node(node).view);
-        ctx.note_node(written);
-    }
-    Ok(Requeue::After(Duration::ZERO))
+        ctx.note_node(written)
+    });
+    Ok(Requeue::after_write(stored.is_some()))
 }
 
 /// Hands the pods whose turn it is to the eviction queue; their going wakes the node again (Y11).

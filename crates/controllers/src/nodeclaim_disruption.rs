@@ -36,7 +36,7 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
     {
         let mut changed = claim.as_ref().clone();
         if apply(&mut changed, quiet, drifted.as_ref().ok(), now) {
-            write_conditions(&ctx, &claim, changed).await?;
+            write_conditions(&ctx, &claim, &changed).await?;
         }
     }
     // What was found out is stored before anything fails (DIS-157).

@@ -120,19 +120,15 @@ impl Patient {
             return Ok(AT_ONCE);
         }
         let patch = json!({ "spec": { "taints": taints } });
-        if let Some(written) = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)? {
-            ctx.note_node(written);
-        }
-        Ok(AT_ONCE)
+        let stored = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
+        Ok(Requeue::after_write(stored.map(|written| ctx.note_node(written)).is_some()))
     }
 
     async fn unlabel(&self, ctx: &Context) -> Result<Requeue, ReconcileError> {
         let Some(node) = &self.node else { return Ok(AT_ONCE) };
         let patch = json!({ "metadata": { "labels": { labels::INITIALIZED: Value::Null } } });
-        if let Some(written) = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)? {
-            ctx.note_node(written);
-        }
-        Ok(AT_ONCE)
+        let stored = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
+        Ok(Requeue::after_write(stored.map(|written| ctx.note_node(written)).is_some()))
     }
 
     /// The claim with these annotations; `None` when it is gone.
@@ -169,12 +165,13 @@ impl Patient {
         };
         let stored = ctx.note_claim(written);
         let message = self.seen.reboot.as_ref().map(|reboot| reboot.message.clone()).unwrap_or_default();
-        self.write_conditions(ctx, &stored, |all| {
-            all.set(conditions::REBOOTING, ConditionStatus::True, reasons::REBOOT_ISSUED, &message);
-            all.set_unknown(conditions::INITIALIZED, reasons::REBOOTING, &message);
-        })
-        .await?;
-        Ok(AT_ONCE)
+        let stored = self
+            .write_conditions(ctx, &stored, |all| {
+                all.set(conditions::REBOOTING, ConditionStatus::True, reasons::REBOOT_ISSUED, &message);
+                all.set_unknown(conditions::INITIALIZED, reasons::REBOOTING, &message);
+            })
+            .await?;
+        Ok(Requeue::after_write(stored))
     }
 
     async fn write_conditions(

@@ -29,6 +29,14 @@ pub enum Requeue {
     Conflict,
 }
 
+impl Requeue {
+    /// At once when the write was stored. When the object turned out to be gone, the watch has not said so yet, and until it does
+    /// every look would end with the same write.
+    pub(crate) const fn after_write(stored: bool) -> Self {
+        if stored { Self::After(Duration::ZERO) } else { Self::Backoff }
+    }
+}
+
 pub type ReconcileError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Pauses after failures: `first` doubled each time, up to `longest`.

@@ -32,8 +32,8 @@ pub(super) async fn wait(ctx: &Context, claim: &NodeClaim, facts: NodeFacts<'_>)
             (all.set_false(conditions::VOLUMES_DETACHED, reason, reason), Duration::ZERO)
         }
     };
-    if news {
-        write_conditions(ctx, claim, changed).await?;
+    if news && write_conditions(ctx, claim, &changed).await?.is_none() {
+        return Ok(Requeue::after_write(false));
     }
     Ok(Requeue::After(again))
 }

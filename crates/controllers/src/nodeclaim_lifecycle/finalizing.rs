@@ -34,11 +34,12 @@ pub(super) async fn finalize(ctx: &Context, claim: &NodeClaim) -> Result<Requeue
         Finalization::WriteDeadline(deadline) => {
             let patch =
                 json!({ "metadata": { "annotations": { annotations::TERMINATION_TIMESTAMP: deadline.to_string() } } });
-            if let Some(written) = ignore_gone(merge_locked(&ctx.claims_api(), claim, patch).await)? {
+            let written = ignore_gone(merge_locked(&ctx.claims_api(), claim, patch).await)?;
+            let stored = written.map(|written| {
                 ctx.report.claim_grace_period_expiring(&seen, deadline);
-                ctx.note_claim(written);
-            }
-            Ok(Requeue::After(Duration::ZERO))
+                ctx.note_claim(written)
+            });
+            Ok(Requeue::after_write(stored.is_some()))
         }
         Finalization::DeleteNodes(names) => {
             for node in names.iter().filter_map(|name| ctx.nodes.get(name)) {
@@ -78,22 +79,22 @@ async fn terminate(ctx: &Context, claim: &NodeClaim, seen: &ClaimView) -> Result
 pub(crate) async fn mark_terminating(ctx: &Context, claim: &NodeClaim) -> Result<Arc<NodeClaim>, ReconcileError> {
     let mut marked = claim.clone();
     if condition_sets::NODE_CLAIM.of(&mut marked, ctx.clock.now()).set_true(conditions::INSTANCE_TERMINATING) {
-        return write_conditions(ctx, claim, marked).await;
+        let stored = write_conditions(ctx, claim, &marked).await?;
+        return Ok(stored.unwrap_or_else(|| Arc::new(marked)));
     }
     Ok(Arc::new(marked))
 }
 
-/// Replaces the condition list, if nobody else changed the claim meanwhile (API-124). The claim as it is afterwards.
+/// Replaces the condition list, if nobody else changed the claim meanwhile (API-124). The claim as it is afterwards; `None` when it is
+/// gone.
 pub(crate) async fn write_conditions(
     ctx: &Context,
     stored: &NodeClaim,
-    changed: NodeClaim,
-) -> Result<Arc<NodeClaim>, ReconcileError> {
+    changed: &NodeClaim,
+) -> Result<Option<Arc<NodeClaim>>, ReconcileError> {
     let status = json!({ "conditions": changed.conditions() });
-    Ok(match ignore_gone(merge_status_locked(&ctx.claims_api(), stored, status).await)? {
-        Some(written) => ctx.note_claim(written),
-        None => Arc::new(changed),
-    })
+    let written = ignore_gone(merge_status_locked(&ctx.claims_api(), stored, status).await)?;
+    Ok(written.map(|written| ctx.note_claim(written)))
 }
 
 async fn remove_finalizer(ctx: &Context, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {
