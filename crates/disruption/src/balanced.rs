@@ -98,7 +98,7 @@ mod tests {
         score(Some(&totals), Share { savings, disruption })
     }
 
-    /// DIS-134, DIS-135, DC-128 … DC-134: totals, savings and disruption of a move, its score and whether it passes.
+    /// DIS-134, DIS-135, V15-2, DC-128 … DC-134: totals, savings and disruption of a move, its score and whether it passes.
     #[test]
     fn scores() {
         let totals = |cost, disruption| Totals { cost, disruption };

@@ -63,7 +63,7 @@ mod tests {
         PoolView { consolidate_after, ..example::pool("p") }
     }
 
-    /// DIS-64 … DIS-68, DC-61 … DC-64, API-79, LIF-110: a claim initialized at 100, looked at at 200.
+    /// DIS-64, DIS-65, DIS-66, DIS-67, DIS-68, DC-61 … DC-64, API-79, LIF-110: a claim initialized at 100, looked at at 200.
     #[test]
     fn quiet_for_long_enough() {
         use Consolidatable::{No, Untouched, Yes};

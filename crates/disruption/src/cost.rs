@@ -82,7 +82,7 @@ mod tests {
         assert!((found - want).abs() < 1e-6, "{found} instead of {want}");
     }
 
-    /// DIS-73, DIS-76, DC-66 … DC-70: a node's pods and what moving them costs.
+    /// DIS-73, DIS-76, V15-89, DC-66 … DC-70: a node's pods and what moving them costs.
     #[test]
     fn costs_of_nodes() {
         let plain = || example::pod("a");
@@ -100,7 +100,7 @@ mod tests {
         close(savings_ratio(Price::ZERO, 4.0), 0.0);
     }
 
-    /// X12: a pod that nobody minds losing still needs a place, so its node is not empty.
+    /// X12, DIS-74: a pod that nobody minds losing still needs a place, so its node is not empty.
     #[test]
     fn x12_unloved_pods_are_not_forgotten() {
         let unloved = PodView { disruption_cost: i32::MIN, ..example::pod("a") };

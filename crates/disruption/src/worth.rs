@@ -66,7 +66,7 @@ impl Worth {
     }
 }
 
-/// Types that could be launched, at their cheapest, and nodes that are there.
+/// Types that could be launched, wherever they are sold, and nodes that are there.
 fn goods(candidates: &[Candidate<'_>], look: &Look<'_>) -> Vec<Good> {
     let good = |resources: &Resources, price: f64| Good {
         cpu: resources.amount(CPU).as_f64(),
@@ -76,9 +76,8 @@ fn goods(candidates: &[Candidate<'_>], look: &Look<'_>) -> Vec<Good> {
     let mut goods = Vec::new();
     for offer in &look.snapshot.pools {
         for known in offer.instance_types.iter() {
-            let price = known.cheapest_price(&offer.pool.requirements, look.rules);
-            if price != karpenter_model::instance_type::Price::MAX {
-                goods.push(good(&known.capacity, price.per_hour()));
+            for offering in known.launchable_offerings(&offer.pool.requirements, look.rules) {
+                goods.push(good(&known.allocatable_with(&offering.overrides), offering.price.per_hour()));
             }
         }
     }

@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use karpenter_model::claim::ClaimView;
+use karpenter_model::claim::{ClaimView, ConditionView, Status};
 use karpenter_model::duration::GoDuration;
 use karpenter_model::example;
 use karpenter_model::node::NodeView;
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// DIS-10 … DIS-18, V15-35, V15-36, DC-18 … DC-25: what keeps a node from going gracefully, and from being repaired.
+/// DIS-10, DIS-11, DIS-12, DIS-13, DIS-14, DIS-15, DIS-16, DIS-17, DIS-18, V15-35, V15-36, DC-18 … DC-25: what keeps a node from going gracefully, and from being repaired.
 #[test]
 fn nodes_that_stay() {
     use Blocked::{
@@ -120,11 +120,14 @@ fn nodes_that_stay() {
     busy.queued.insert("c".to_owned());
     assert_eq!(busy.judge(&fine(), Class::Graceful), Err(Blocked::Queued), "DC-25");
     assert!(Blocked::Queued.is_silent() && !Blocked::Deleting.is_silent());
+    let terminating = ConditionView { status: Status::True, since: time(1) };
+    let ends = with_claim(|claim| claim.instance_terminating = Some(terminating));
+    assert_eq!(World::new().judge(&ends, Class::Graceful), Err(Deleting), "DIS-14");
     let marked = ExistingNode { marked: true, ..fine() };
     assert_eq!(World::new().judge(&marked, Class::Eventual), Err(Deleting), "DC-21, marked");
 }
 
-/// DIS-19 … DIS-21, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
+/// DIS-19 … DIS-21, DIS-46, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
 #[test]
 fn pods_that_object() {
     let shy = || running("a").but(|pod| pod.protection = Protection::Always);
@@ -180,6 +183,32 @@ fn x11_unknown_types_do_not_keep_nodes() {
     let found = candidate(&node, &facts, Class::Graceful).unwrap();
     assert_eq!((found.price, found.instance_type), (Price::ZERO, None));
     assert_eq!((found.name(), found.pool_name()), ("n", "p"));
+}
+
+/// DIS-22: labels and annotations are those of the node once it is registered, before that those of the claim.
+#[test]
+fn who_speaks_for_a_node() {
+    let named = |name: &str| map(&[(labels::NODEPOOL, name)]);
+    let mut node = with_node(|node| node.labels = named("of-node"));
+    Arc::make_mut(node.claim.as_mut().unwrap()).labels = named("of-claim");
+    assert_eq!((node.pool(), node.name()), (Some("of-claim"), "c"));
+    let registered = map(&[(labels::NODEPOOL, "of-node"), (labels::REGISTERED, "true")]);
+    Arc::make_mut(node.node.as_mut().unwrap()).labels = registered;
+    assert_eq!((node.pool(), node.name()), (Some("of-node"), "n"));
+}
+
+/// DIS-25: what is known about a node that may go.
+#[test]
+fn what_a_candidate_knows() {
+    let cluster = crate::testing::Cluster::new([crate::testing::instance_type("small", 4, 0.4, &[])]);
+    let pods = [crate::testing::running("x", 1), crate::testing::running("y", 1)];
+    let cluster = cluster.pool("p", |_| ()).node("a", "p", "small", pods);
+    let look = cluster.look();
+    let found = candidate(&cluster.snapshot.nodes[0], &look.facts, Class::Graceful).unwrap();
+    assert_eq!((found.pool_name(), found.name(), found.price.per_hour()), ("p", "a", 0.4));
+    assert_eq!(found.instance_type.map(|known| known.name.as_str()), Some("small"));
+    assert_eq!((found.label(labels::ZONE), found.label(labels::CAPACITY_TYPE)), (Some("z1"), Some("on-demand")));
+    assert_eq!((found.reschedulable_pods().count(), found.reschedule_cost), (2, 3.0));
 }
 
 /// DIS-26, V15-24, API-349: words that people search for.

@@ -98,7 +98,9 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
             let by_age = || cost::savings_ratio(one.price, one.cost_by_age(look.facts.now));
             if look.gates.specified_search { one.savings_ratio() } else { by_age() }
         };
-        candidates.sort_by(|a, b| cost::by_ratio((ratio(a), a.name()), (ratio(b), b.name())));
+        let mut ranked: Vec<(f64, Candidate<'a>)> = candidates.into_iter().map(|one| (ratio(&one), one)).collect();
+        ranked.sort_by(|a, b| cost::by_ratio((a.0, a.1.name()), (b.0, b.1.name())));
+        let candidates: Vec<Candidate<'a>> = ranked.into_iter().map(|(_, one)| one).collect();
         let allowances =
             if candidates.is_empty() { BTreeMap::new() } else { look.allowances(method.reason(), &mut notes) };
         Self { look, simulator, method, totals, allowances, candidates, notes, timed_out: false }

@@ -1,5 +1,6 @@
 mod cases;
 mod consolidation;
+mod devices;
 mod drift;
 mod emptiness;
 mod validation;

@@ -229,7 +229,7 @@ fn text(simulated: &Simulated) -> String {
     format!("{:#?} {:#?} {:#?} {moved:?} {homeless:?}", plan.placed, plan.claims, plan.unplaced)
 }
 
-/// DIS-81 … DIS-92: sets of nodes of every size, drift's and consolidation's way of asking.
+/// DIS-81 … DIS-92, DIS-194: sets of nodes of every size, drift's and consolidation's way of asking.
 fn same_simulations(look: &Look<'_>, simulator: &mut Simulator<'_>, candidates: &[Candidate<'_>]) {
     let all: Vec<&Candidate<'_>> = candidates.iter().collect();
     for going in all.windows(1).chain(all.windows(2)).chain(all.windows(3)).chain([&all[..]]) {

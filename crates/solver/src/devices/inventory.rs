@@ -30,7 +30,8 @@ impl Facts {
     pub fn of(snapshot: &Snapshot) -> Option<Self> {
         let known = snapshot.devices.clone()?;
         let moving = snapshot.pending.values().filter(|pod| pod.node_name.is_some());
-        let up = snapshot.nodes.iter().filter(|node| node.is_initialized() && !node.is_going());
+        // What a node that goes has published goes with it (DIS-90).
+        let up = snapshot.nodes.iter().filter(|node| node.is_initialized() && node.stays());
         Some(Self {
             known,
             moving: moving.map(|pod| pod.uid.clone()).collect(),

@@ -69,14 +69,14 @@ impl<'a> Consolidation<'_, 'a, '_> {
             return Searched { decided, outlook: Outlook { most, found } };
         }
         let candidates = self.candidates.clone();
-        let mut order: Vec<&Candidate<'a>> = candidates.iter().collect();
         let keeping = Keeping::of(&candidates, self.look);
         let now = self.look.facts.now;
-        let rank = |one: &Candidate<'a>| keeping.gain(one, one.cost_by_age(now));
-        order.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.name().cmp(b.name())));
+        let gain = |one: &'_ Candidate<'a>| keeping.gain(one, one.cost_by_age(now));
+        let mut order: Vec<(f64, &Candidate<'a>)> = candidates.iter().map(|one| (gain(one), one)).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.name().cmp(b.1.name())));
         let mut left: Vec<&Candidate<'a>> = Vec::new();
         let mut skipped = false;
-        for one in order {
+        for (_, one) in order {
             // Only so that nobody is looked at who cannot go anyway; budgets are taken when commands are found.
             if self.allowances.get(one.pool_name()).is_some_and(|allowance| allowance.remaining() > 0) {
                 left.push(one);

@@ -251,7 +251,7 @@ fn vc_38_blocking_pods() {
     assert_eq!(own.texts().len(), 1);
 }
 
-/// VC-43, VC-156, Z31: a claim without a pool is not repaired, and hears of it only when it is sick.
+/// V15-39, VC-43, VC-156, Z31: a claim without a pool is not repaired, and hears of it only when it is sick.
 #[test]
 fn vc_43_vc_156_z31_standalone_claims() {
     let alone = || {
@@ -363,7 +363,7 @@ fn z5_several_repairs_in_one_pass() {
     assert_eq!(busy(few).texts().len(), 2, "within the budget");
 }
 
-/// VC-155, VC-42, Z30: a node whose pods fit nowhere is passed over with a reason, the next one is repaired.
+/// V15-137, VC-155, VC-42, Z30: a node whose pods fit nowhere is passed over with a reason, the next one is repaired.
 #[test]
 fn vc_155_z30_pods_without_a_place() {
     let pinned = |name: &str| {
@@ -579,7 +579,7 @@ fn vc_157_z26_a_rebooting_claim_without_a_node() {
     assert!(ill(cluster).with("a", bad(PAST)).texts().is_empty());
 }
 
-/// Z29: nobody moves pods onto a node that is about to restart.
+/// Z29, V15-138: nobody moves pods onto a node that is about to restart.
 #[test]
 fn z29_rebooting_nodes_receive_nothing() {
     let nodes = || many(6).node("a", "p", "small", [running("x", 4)]).node("r", "p", "large", []);

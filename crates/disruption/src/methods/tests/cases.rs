@@ -31,7 +31,7 @@ fn sizes() -> Cluster {
     ])
 }
 
-fn budget(nodes: &str) -> Budgets {
+pub(super) fn budget(nodes: &str) -> Budgets {
     Budgets::Parsed(vec![Budget { nodes: nodes.parse().unwrap(), reasons: None, window: None }])
 }
 

@@ -150,7 +150,7 @@ fn x9_few_types_need_a_gap() {
     }
 }
 
-/// X7: the node that saves most for its pods goes, not the first that would save anything.
+/// X7, DIS-129: the node that saves most for its pods goes, not the first that would save anything.
 #[test]
 fn x7_the_best_goes_first() {
     let types = [
@@ -406,7 +406,7 @@ fn stopped_searches() {
     assert_eq!(seen.unseen.iter().collect::<Vec<_>>(), ["p"], "DC-126");
 }
 
-/// DIS-103, DIS-118: nothing to find is remembered.
+/// DIS-100, DIS-103, DIS-118: nothing to find is remembered.
 #[test]
 fn nothing_found_is_settled() {
     let cluster = one_pool().node("a", "p", "nano", [running("x", 1)]);
@@ -439,6 +439,27 @@ fn pools_take_turns() {
     seen.unseen.insert("b".to_owned());
     assert_eq!(order(&mut seen), ["b0", "a0", "b1", "a1"]);
     assert!(seen.unseen.is_empty(), "DIS-130");
+}
+
+/// DIS-127, DIS-128: what was not reached is remembered when the time is over; what no budget lets go is not looked at.
+#[test]
+fn single_searches_that_stop() {
+    let mut cluster = sizes();
+    for pool in ["a", "b"] {
+        cluster = cluster.pool(pool, |_| ()).node(pool, pool, "nano", [running(pool, 1)]);
+    }
+    let (mut seen, mut asked) = (Seen::default(), 0);
+    let decided = cluster.with(|look, simulator| {
+        Consolidation::new(look, simulator, Method::Single).single(&mut seen, &mut || {
+            asked += 1;
+            asked > 1
+        })
+    });
+    assert!(decided.timed_out && !decided.settled && decided.commands.is_empty(), "DIS-127");
+    assert_eq!(seen.unseen.iter().collect::<Vec<_>>(), ["b"], "DIS-127");
+    let closed =
+        sizes().pool("p", |pool| pool.budgets = budget("0")).node("x", "p", "huge", [running("x", 1)]).single();
+    assert!(closed.commands.is_empty() && unconsolidatable(&closed).is_empty() && !closed.settled, "DIS-128");
 }
 
 /// DIS-134, DIS-138, DIS-139, DC-140: a Balanced pool lets a node go only where the saving is worth it.
@@ -482,7 +503,7 @@ fn old() -> Taint {
 }
 
 /// No node is bought for pods that fit on nodes which are only left alone for a moment: it would go again, and they would move a
-/// second time. The specification would buy it (DIS-70, DIS-109), so its search does.
+/// second time. The specification would buy it (DIS-70, DIS-71, DIS-109), so its search does.
 #[test]
 fn nothing_is_bought_for_a_moment() {
     let minute = NillableDuration::After(GoDuration::from_secs(60));
@@ -555,7 +576,7 @@ fn dc_100_zonal_spread_keeps_the_zone() {
     assert_eq!(claim.requirements.get(labels::ZONE).unwrap().single_value(), Some("z2"));
 }
 
-/// X28, DIS-6: drift that can simulate nothing, since no pool is ready, keeps no other method from its work.
+/// X28, DIS-6, DIS-124: drift that can simulate nothing, since no pool is ready, keeps no other method from its work.
 #[test]
 fn x28_methods_go_on_without_each_other() {
     let unready = sizes().pool("p", |pool| pool.ready = false);
@@ -569,4 +590,72 @@ fn x28_methods_go_on_without_each_other() {
     assert!(cluster.with(drifted).commands.is_empty(), "x would have no place");
     assert_eq!(texts(&empty(&cluster.look())), ["delete: [b]"]);
     assert_eq!(texts(&cluster.single()), ["delete: [c]"], "its pod fits on another node");
+}
+
+/// DC-192, X29, DIS-139: of two pools one would let its node go and the other not. Both hear that nothing comes of it, and neither
+/// that it was approved.
+#[test]
+fn dc_192_x29_pools_that_disagree() {
+    let balanced = |pool: &mut PoolView| {
+        pool.consolidation_policy = ConsolidationPolicy::Balanced;
+        pool.budgets = budget("100%");
+    };
+    let mut cluster = sizes()
+        .pool("p", balanced)
+        .pool("q", balanced)
+        .pool("r", |pool| pool.consolidation_policy = ConsolidationPolicy::WhenEmpty)
+        .node("a", "p", "small", [running("x", 1)])
+        .node("b", "q", "small", [running("y", 1)])
+        .node("c", "r", "huge", [running("z", 1)]);
+    cluster.pool_costs = [("p".to_owned(), 0.4 / 0.9), ("q".to_owned(), 0.4 / 0.2)].into();
+    let decided = cluster.specified().multi();
+    assert!(decided.commands.is_empty());
+    let judged: Vec<(&str, bool, String)> = decided
+        .notes
+        .iter()
+        .filter_map(|note| match note {
+            Note::Judged { pool, approved, score, .. } => {
+                Some((pool.as_str(), *approved, format!("{:.1}", score.map_or(0.0, |score| score.value))))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(judged, [("p", false, "0.9".to_owned()), ("q", false, "0.2".to_owned())], "DC-192");
+    assert!(!decided.notes.iter().any(|note| matches!(note, Note::Approved { .. })), "X29");
+}
+
+/// DIS-119, DIS-121, X22: the specified search takes a hundred nodes at a time, not one more; ours all that can go.
+#[test]
+fn x22_a_hundred_at_a_time() {
+    let types = [instance_type("small", 4, 0.4, &[]), instance_type("vast", 400, 4.0, &[])];
+    let mut cluster = Cluster::new(types)
+        .pool("p", |pool| pool.budgets = budget("100%"))
+        .pool("r", |pool| pool.consolidation_policy = ConsolidationPolicy::WhenEmpty)
+        .node("y", "r", "vast", [running("y", 1)])
+        .node("z", "r", "vast", [running("z", 1)]);
+    for at in 0..120 {
+        let name = format!("n{at:03}");
+        cluster = cluster.node(&name, "p", "small", [running(&name, 1)]);
+    }
+    let [ours, specified] = cluster.both();
+    assert_eq!(specified.commands[0].going.len(), 100, "DIS-121, X22");
+    assert_eq!(ours.commands.iter().map(|command| command.going.len()).sum::<usize>(), 120);
+}
+
+/// X18, DIS-133: pods of a node that may not go now weigh as much as all others in what a pool has to lose.
+#[test]
+fn x18_nodes_that_stay_count_in_full() {
+    let shy = running("shy", 1).but(|pod| pod.protection = Protection::Always);
+    let cluster = one_pool().node("a", "p", "small", [running("x", 1)]).node(
+        "b",
+        "p",
+        "small",
+        [running("y", 1), running("z", 1), shy],
+    );
+    let totals = cluster.with(|look, _| {
+        let candidates = look.candidates(Method::Multi.class(), &mut Vec::new());
+        assert_eq!(candidates.len(), 1);
+        look.totals(&candidates)
+    });
+    assert!((totals["p"].disruption - 6.0).abs() < 1e-9, "{totals:?}");
 }

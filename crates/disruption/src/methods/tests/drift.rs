@@ -235,7 +235,7 @@ fn vc_87_the_eligible_one_goes() {
     assert!(decided.commands.is_empty() && decided.notes.is_empty(), "VC-88");
 }
 
-/// X16, Z23: a pool whose replacements keep failing rests, and a younger one gets its turn.
+/// X16, Z23, DIS-163, V15-1: a pool whose replacements keep failing rests, and a younger one gets its turn.
 #[test]
 fn x16_resting_pools_are_passed_over() {
     let two = cluster().pool("q", |_| ()).node("a", "p", "small", [running("x", 3)]).drifted("a", 1);

@@ -1,4 +1,5 @@
 use karpenter_model::budget::{Budget, Budgets};
+use karpenter_model::pool::ConsolidationPolicy;
 use karpenter_model::protection::Protection;
 
 use crate::methods::validation::{Checked, Invalid, validate};
@@ -55,7 +56,11 @@ fn replacements_again() {
     for (case, cluster, want) in [
         ("DC-146, nominated", nominated, Invalid::Budget),
         ("DC-146, budget", shut, Invalid::Budget),
-        ("DC-144, a protected pod came", small().node("a", "p", "huge", [running("x", 1), protected]), Invalid::Churn),
+        (
+            "DC-144, DIS-145, a protected pod came",
+            small().node("a", "p", "huge", [running("x", 1), protected]),
+            Invalid::Churn,
+        ),
         ("DC-146, gone", small(), Invalid::Churn),
         ("DC-143, other types", small().node("a", "p", "huge", [running("x", 6)]), Invalid::Scheduling),
         ("DC-145, room now", base().node("b", "p", "small", [running("z", 1)]), Invalid::Scheduling),
@@ -69,4 +74,19 @@ fn replacements_again() {
         [Invalid::Budget, Invalid::Scheduling, Invalid::Churn].map(Invalid::as_str),
         ["budget", "scheduling", "churn"]
     );
+}
+
+/// X10, DIS-140: a Balanced pool is asked again, and may have changed its mind since.
+#[test]
+fn x10_pools_are_asked_again() {
+    let pool = |cost: f64| {
+        let types = [instance_type("small", 4, 0.4, &[])];
+        let mut cluster =
+            Cluster::new(types).pool("p", |pool| pool.consolidation_policy = ConsolidationPolicy::Balanced);
+        cluster.pool_costs.insert("p".to_owned(), cost);
+        cluster.node("a", "p", "small", [running("x", 1)]).node("b", "p", "small", [running("y", 2)])
+    };
+    let command = pool(0.8).single().commands.remove(0);
+    assert!(again(&command, &pool(0.8)).outcome.is_ok());
+    assert_eq!(again(&command, &pool(800.0)).outcome.unwrap_err(), Invalid::Scheduling);
 }
