@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 say() { printf 'release: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
-for tool in cargo git python3 sha256sum ldd; do command -v "$tool" >/dev/null || die "$tool is missing"; done
+for tool in cargo git python3 sha256sum ldd strip; do command -v "$tool" >/dev/null || die "$tool is missing"; done
 
 cd "$root"
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -31,16 +31,22 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 [ -z "$(ls -A "$out")" ] || die "$out is not empty"
 
-programs=${RELEASE_PROGRAMS:-}
-if [ -z "$programs" ]; then
+built=${RELEASE_PROGRAMS:-}
+if [ -z "$built" ]; then
   say 'building'
   export KARPENTER_COMMIT=$commit CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
   cargo build --locked --release --bin karpenter --bin karpenter-controller
-  programs=$out/.programs
-  mkdir "$programs"
-  for program in karpenter karpenter-controller; do strip -o "$programs/$program" "$CARGO_TARGET_DIR/release/$program"; done
+  built=$CARGO_TARGET_DIR/release
 fi
-for program in karpenter karpenter-controller; do [ -x "$programs/$program" ] || die "$programs has no program $program"; done
+programs=$out/.programs
+mkdir "$programs"
+for program in karpenter karpenter-controller; do
+  [ -x "$built/$program" ] || die "$built has no program $program"
+  strip -o "$programs/$program" "$built/$program"
+  # What was built from another checkout would be sold under the wrong name.
+  said=$("$programs/$program" --version) || die "$built/$program does not run"
+  [ "$said" = "$program $version" ] || die "$built/$program is $said, not version $version"
+done
 
 export PYTHONDONTWRITEBYTECODE=1
 machine=$(uname -m); machine=${machine/x86_64/amd64}; machine=${machine/aarch64/arm64}

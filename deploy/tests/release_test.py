@@ -28,8 +28,14 @@ def setUpModule():
     programs, out = folder / "programs", folder / "out"
     programs.mkdir()
     for name in ("karpenter", "karpenter-controller"):
-        shutil.copy(shutil.which("env"), programs / name)
+        stand_in(programs / name, f"{name} {VERSION}")
     release(programs, out)
+
+
+def stand_in(path, says):
+    """A program that says this, whatever it is asked."""
+    code = f'#include <stdio.h>\nint main(void) {{ puts("{says}"); return 0; }}\n'
+    subprocess.run(["cc", "-x", "c", "-", "-o", path], input=code, text=True, check=True)
 
 
 def tearDownModule():
@@ -57,6 +63,25 @@ class Release(unittest.TestCase):
     def test_a_second_release_is_the_same(self):
         release(folder / "programs", folder / "again")
         self.assertEqual((folder / "again/SHA256SUMS").read_text(), (out / "SHA256SUMS").read_text())
+
+    def test_programs_of_another_version_are_refused(self):
+        """Those of an older checkout, say."""
+        programs = folder / "older"
+        programs.mkdir()
+        for name in ("karpenter", "karpenter-controller"):
+            stand_in(programs / name, f"{name} 0.0.1")
+        done = subprocess.run([ROOT / "tools/release.sh", folder / "refused"], env={**os.environ, "RELEASE_PROGRAMS": str(programs)}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"is karpenter 0.0.1, not version {VERSION}", done.stderr)
+
+    def test_the_archive_holds_programs_that_run(self):
+        machine = image.ARCHITECTURES[os.uname().machine]
+        name = f"karpenter-{VERSION}-linux-{machine}"
+        with tarfile.open(out / f"{name}.tar.gz") as archive:
+            archive.extractall(folder / "archive", filter="data")
+        for program in ("karpenter", "karpenter-controller"):
+            done = subprocess.run([folder / "archive" / name / program, "--version"], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (0, f"{program} {VERSION}\n"))
 
     def test_a_folder_with_something_in_it_is_refused(self):
         done = subprocess.run([ROOT / "tools/release.sh", out], env={**os.environ, "RELEASE_PROGRAMS": str(folder / "programs")}, capture_output=True, text=True)
