@@ -154,14 +154,8 @@ fn line(
         let _ = write!(out, ",\"caller\":{}", text(&format!("{file}:{number}")));
     }
     let _ = write!(out, ",\"message\":{},\"commit\":{}", text(&fields.message), text(COMMIT));
-    let mut said = vec!["level", "time", "logger", "caller", "message", "commit"];
-    for (name, value) in fields.others.iter().chain(around) {
-        if !said.contains(name) {
-            said.push(name);
-            let _ = write!(out, ",{}:{value}", text(name));
-        }
-    }
-    out.push_str("}\n");
+    let said = vec!["level", "time", "logger", "caller", "message", "commit"];
+    add_rest(&mut out, said, fields.others.iter().chain(around), "");
     out
 }
 
@@ -188,15 +182,25 @@ fn columns(
     }
     let message = fields.message.replace(['\n', '\t'], " ");
     let _ = write!(out, "\t{message}\t{{\"commit\": {}", serde_json::Value::from(COMMIT));
-    let mut said = vec!["logger", "controller", "commit"];
-    for (name, value) in all {
+    add_rest(&mut out, vec!["logger", "controller", "commit"], all, " ");
+    out
+}
+
+/// The end of the object: what has not been said yet, each once, with a blank or without.
+fn add_rest<'a>(
+    out: &mut String,
+    mut said: Vec<&'a str>,
+    rest: impl Iterator<Item = &'a (&'a str, serde_json::Value)>,
+    blank: &str,
+) {
+    for (name, value) in rest {
         if !said.contains(name) {
             said.push(name);
-            let _ = write!(out, ", {}: {value}", serde_json::Value::from(*name));
+            // Writing to a string cannot fail.
+            let _ = write!(out, ",{blank}{}:{blank}{value}", serde_json::Value::from(*name));
         }
     }
     out.push_str("}\n");
-    out
 }
 
 /// ISO 8601 with milliseconds.
