@@ -9,6 +9,7 @@ use karpenter_api::legacy::{self, Converted, Finding, Options, Severity};
 use serde_json::{Value, json};
 
 use crate::manifests::{self, Document};
+use crate::validate::one_line;
 use crate::{EXIT_FINDINGS, EXIT_UNREADABLE, yaml};
 
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ Provisioner, AWSNodeTemplate and the v1beta1 kinds become v1. Convert all files 
 moved from pools to classes. In pods and workloads, labels, annotations and tolerations with a new name are renamed. All
 other objects are printed as they are.
 
-Each line on standard error is `FILE: KIND/NAME FIELD: MESSAGE`, warnings after the word `warning:`.
+Each line on standard error is `FILE:LINE KIND/NAME FIELD: MESSAGE`, warnings after the word `warning:`.
 Exit code: 0 all converted, 1 some object could not be converted, 2 wrong usage or unreadable input.")]
 pub(crate) struct Args {
     /// Manifest, folder of manifests (*.yaml, *.yml, *.json, also below) or - for standard input; may be repeated
@@ -58,11 +59,11 @@ pub(crate) fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write, err: &
         writeln!(err, "error: {error}")?;
     }
     for stray in &strays {
-        writeln!(err, "{}: line {}: not a Kubernetes object", stray.file, stray.tree.line)?;
+        writeln!(err, "{}:{} not a Kubernetes object", stray.file, stray.tree.line)?;
     }
     for finding in &outcome.findings {
-        let file = documents.get(finding.document).map_or("?", |document| document.file.as_str());
-        writeln!(err, "{}", line(file, finding))?;
+        let document = documents.get(finding.document);
+        writeln!(err, "{}", one_line(&line(document, finding)))?;
     }
     Ok(if !unreadable.is_empty() {
         EXIT_UNREADABLE
@@ -90,9 +91,11 @@ fn write_objects(objects: &[Converted], format: Format, out: &mut dyn Write) -> 
 }
 
 /// Like the lines of `validate`.
-fn line(file: &str, finding: &Finding) -> String {
+fn line(document: Option<&Document>, finding: &Finding) -> String {
     let Finding { object, field, severity, message, .. } = finding;
+    let place =
+        document.map_or("?".to_owned(), |document| format!("{}:{}", document.file, document.tree.line_of_text(field)));
     let warning = if *severity == Severity::Warning { "warning: " } else { "" };
-    let field = if field.is_empty() { String::new() } else { format!(" {field}") };
-    format!("{warning}{file}: {object}{field}: {message}")
+    let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+    format!("{warning}{place} {object} {field}{message}")
 }

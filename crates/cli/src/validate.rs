@@ -16,6 +16,7 @@ use crate::manifests::{self, Document, Source};
 use crate::{EXIT_FINDINGS, EXIT_UNREADABLE};
 use check::{Checker, Previous};
 use report::Report;
+pub(crate) use report::one_line;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

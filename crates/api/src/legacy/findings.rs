@@ -1,5 +1,6 @@
 //! What is said about an input object.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -48,6 +49,8 @@ pub(super) struct Report<'a> {
     document: usize,
     object: String,
     errors: usize,
+    /// Fields of which the first word was the last.
+    broken: BTreeSet<String>,
     findings: &'a mut Vec<Finding>,
 }
 
@@ -59,7 +62,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn about(document: usize, object: String, findings: &'a mut Vec<Finding>) -> Self {
-        Self { document, object, errors: 0, findings }
+        Self { document, object, errors: 0, broken: BTreeSet::new(), findings }
     }
 
     pub(super) fn error(&mut self, field: impl Into<String>, message: impl Into<String>) {
@@ -67,11 +70,24 @@ impl<'a> Report<'a> {
         self.add(Severity::Error, field.into(), message.into());
     }
 
+    /// The field is not what it should be at all, and whatever else could be said about it would be about something else.
+    pub(super) fn broken(&mut self, field: &str, message: impl Into<String>) {
+        self.error(field, message);
+        self.is_broken(field);
+    }
+
+    pub(super) fn is_broken(&mut self, field: &str) {
+        self.broken.insert(field.to_owned());
+    }
+
     pub(super) fn warn(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.add(Severity::Warning, field.into(), message.into());
     }
 
     fn add(&mut self, severity: Severity, field: String, message: String) {
+        if self.broken.contains(&field) {
+            return;
+        }
         let (document, object) = (self.document, self.object.clone());
         self.findings.push(Finding { document, object, field, severity, message });
     }

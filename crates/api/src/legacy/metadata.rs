@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::findings::Report;
-use super::reading::read;
+use super::reading::known;
 use crate::names::annotations::DO_NOT_DISRUPT;
 use crate::names::legacy::{DO_NOT_CONSOLIDATE, DO_NOT_EVICT, DROPPED_ANNOTATIONS};
 
@@ -14,7 +14,7 @@ use crate::names::legacy::{DO_NOT_CONSOLIDATE, DO_NOT_EVICT, DROPPED_ANNOTATIONS
 pub(super) fn kept(object: &Value, report: &mut Report<'_>) -> Option<ObjectMeta> {
     let given: ObjectMeta = match &object["metadata"] {
         Value::Null => ObjectMeta::default(),
-        metadata => read(metadata, "metadata").map_err(|(field, message)| report.error(field, message)).ok()?,
+        metadata => known(metadata, "metadata", report)?,
     };
     if given.name.as_ref().is_none_or(String::is_empty) {
         report.error("metadata.name", "is missing");

@@ -120,6 +120,36 @@ impl Tree {
         here.line
     }
 
+    /// The same for a path that was written down: `spec.labels[a.b/c].d[0]`, where names may have dots too.
+    pub(crate) fn line_of_text(&self, path: &str) -> u64 {
+        let (mut here, mut rest) = (self, path);
+        while let Some((next, after)) = here.step(rest) {
+            (here, rest) = (next, after);
+        }
+        here.line
+    }
+
+    /// The value that the path begins with, and what of the path is left.
+    fn step<'p>(&self, path: &'p str) -> Option<(&Self, &'p str)> {
+        if path.is_empty() {
+            return None;
+        }
+        if let Some((inside, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) {
+            let next = match &self.node {
+                Node::List(items) => items.get(inside.parse::<usize>().ok()?),
+                _ => self.get(inside),
+            };
+            return next.map(|next| (next, rest));
+        }
+        let Node::Map(entries) = &self.node else { return None };
+        let path = path.strip_prefix('.').unwrap_or(path);
+        let named = entries.iter().filter_map(|(name, value)| {
+            let rest = path.strip_prefix(name.as_str())?;
+            (rest.is_empty() || rest.starts_with(['.', '['])).then_some((name.len(), value, rest))
+        });
+        named.max_by_key(|(length, ..)| *length).map(|(_, value, rest)| (value, rest))
+    }
+
     pub(crate) fn to_value(&self) -> Value {
         match &self.node {
             Node::Scalar(value) => value.clone(),
@@ -253,6 +283,25 @@ mod tests {
             (root.field("nothing"), 11),
         ] {
             assert_eq!(tree.line_of(&path), line, "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_as_text_find_their_lines() {
+        let text = "spec:\n  labels:\n    a.b/c: x\n    a:\n      b: y\n  list:\n  - k: 1\n  - k: 2\n";
+        let tree = parse(text, 1).unwrap().unwrap();
+        for (path, line) in [
+            ("", 1),
+            ("spec.labels[a.b/c]", 3),
+            ("spec.labels.a.b/c", 3),
+            ("spec.labels.a.b", 5),
+            ("spec.list[1].k", 8),
+            ("spec.list[7]", 6),
+            ("spec.missing.deeper", 1),
+            ("spec.labels[", 2),
+            ("status", 1),
+        ] {
+            assert_eq!(tree.line_of_text(path), line, "{path}");
         }
     }
 

@@ -55,7 +55,7 @@ impl Finding {
 }
 
 /// Names and values come from the input; control characters in them must not forge lines or reach a terminal.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 

@@ -129,8 +129,8 @@ spec:
     assert_eq!(run.code, 0);
     assert_eq!(
         run.err,
-        "warning: (stdin): Deployment/web spec.template.metadata.annotations[karpenter.sh/do-not-evict]: is called karpenter.sh/do-not-disrupt in v1; renamed\n\
-         warning: (stdin): Deployment/web spec.template.spec.nodeSelector[karpenter.sh/provisioner-name]: is called karpenter.sh/nodepool in v1; renamed\n"
+        "warning: (stdin):6 Deployment/web spec.template.metadata.annotations[karpenter.sh/do-not-evict]: is called karpenter.sh/do-not-disrupt in v1; renamed\n\
+         warning: (stdin):7 Deployment/web spec.template.spec.nodeSelector[karpenter.sh/provisioner-name]: is called karpenter.sh/nodepool in v1; renamed\n"
     );
     let template = &objects(&run.out)[0]["spec"]["template"];
     assert_eq!(template["spec"]["nodeSelector"], json!({ "karpenter.sh/nodepool": "default" }));
@@ -144,8 +144,31 @@ fn one_bad_object_is_left_out() {
     let run = karpenter(here.path(), &["convert", "-f", "."], b"");
     assert_eq!(run.code, 1);
     assert_eq!(names(&run.out), ["NodePool/default", "EC2NodeClass/default"]);
-    let want = "./all.yaml: Provisioner/bad spec.ttlSecondsAfterEmpty: must not be negative\n";
+    let want = "./all.yaml:11 Provisioner/bad spec.ttlSecondsAfterEmpty: must not be negative\n";
     assert!(run.err.starts_with(want), "{}", run.err);
+}
+
+/// API-314: whatever is wrong is named at once, with its file, its line and its field, and nothing else is said about it.
+#[test]
+fn all_problems_are_named_with_their_lines() {
+    let bad = PROVISIONER
+        .replace("cpu: 1}", "cpu: [1]}")
+        .replace("ttlSecondsAfterEmpty: 30", "ttlSecondsAfterEmpty: 30s")
+        .replace("UntilExpired: 2592000", "UntilExpired: -1\n  weight: 101\n  labels: {example.com/a.b: 1}");
+    let here = folder(&[("all.yaml", &format!("# A pool.\n{bad}---\n{TEMPLATE}"))]);
+    let run = karpenter(here.path(), &["convert", "-f", "all.yaml"], b"");
+    assert_eq!((run.code, names(&run.out)), (1, vec!["EC2NodeClass/default".to_owned()]));
+    let said: Vec<&str> = run.err.lines().filter(|line| !line.starts_with("warning: ")).collect();
+    for start in [
+        "all.yaml:9 Provisioner/default spec.kubeletConfiguration.systemReserved.cpu: ",
+        "all.yaml:12 Provisioner/default spec.ttlSecondsAfterEmpty: invalid type: string \"30s\"",
+        "all.yaml:13 Provisioner/default spec.ttlSecondsUntilExpired: must not be negative",
+        "all.yaml:14 Provisioner/default spec.weight: must be between 1 and 100",
+        "all.yaml:15 Provisioner/default spec.labels.example.com/a.b: invalid type: integer `1`",
+    ] {
+        assert_eq!(said.iter().filter(|line| line.starts_with(start)).count(), 1, "{start}\n{}", run.err);
+    }
+    assert_eq!(said.len(), 5, "{}", run.err);
 }
 
 /// Bad input of each sort: a clear message, code 2, and the rest is still converted.
@@ -159,7 +182,7 @@ fn unreadable_input_is_named() {
         ("empty.yaml", 1, 2, "error: empty.yaml: no objects: the input is empty\n"),
         ("binary.yaml", 1, 2, "error: binary.yaml: not a text file\n"),
         ("broken.yaml", 2, 2, "error: broken.yaml:12: not valid YAML: "),
-        ("text.yaml", 1, 1, "text.yaml: line 1: not a Kubernetes object\n"),
+        ("text.yaml", 1, 1, "text.yaml:1 not a Kubernetes object\n"),
     ] {
         let run = karpenter(here.path(), &["convert", "-f", file, "-f", "good.yaml"], b"");
         assert_eq!((run.code, names(&run.out).len()), (code, objects), "{file}: {run:?}");
