@@ -145,6 +145,59 @@ class Guides(unittest.TestCase):
         self.assertGreaterEqual(count, 8)
 
 
+# Values of a chart of Karpenter v1.15 (AWS-230, AWS-231), as `helm get values` gives them back.
+OF_KARPENTER = """
+replicas: 2
+revisionHistoryLimit: 10
+strategy: {rollingUpdate: {maxUnavailable: 1}}
+podDisruptionBudget: {name: karpenter, maxUnavailable: 1}
+priorityClassName: system-cluster-critical
+dnsPolicy: ClusterFirst
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: CriticalAddonsOnly, operator: Exists}]
+serviceAccount: {create: true, name: karpenter, annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::123456789012:role/KarpenterControllerRole-demo"}}
+serviceMonitor: {enabled: true}
+logLevel: info
+controller:
+  resources: {requests: {cpu: "1", memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}
+  metrics: {port: 8080}
+  healthProbe: {port: 8081}
+settings:
+  clusterName: demo
+  clusterEndpoint: https://demo.example.com
+  interruptionQueue: demo
+  batchMaxDuration: 10s
+  batchIdleDuration: 1s
+  preferencePolicy: Respect
+  minValuesPolicy: Strict
+  vmMemoryOverheadPercent: 0.075
+  reservedENIs: "0"
+  isolatedVPC: false
+  featureGates: {nodeRepair: false, reservedCapacity: true, spotToSpotConsolidation: false, nodeOverlay: false, staticCapacity: false}
+"""
+
+
+class FromKarpenter(unittest.TestCase):
+    """docs/guides/from-karpenter.md; what it says of a cluster is run by crates/operator/tests/it/switch_over.rs."""
+
+    def test_its_helm_commands_render_with_values_of_karpenter(self):
+        text = "\n".join(blocks(ROOT / "docs/guides/from-karpenter.md", "sh"))
+        lines = re.findall(r"(?m)^helm (?:template|upgrade) (.*charts/karpenter .*)$", text)
+        self.assertEqual(len(lines), 2)
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "charts").symlink_to(ROOT / "charts")
+            Path(folder, "values.yaml").write_text(OF_KARPENTER)
+            for line in lines:
+                for helm in ("helm3", "helm4"):
+                    done = subprocess.run(["bash", "-c", f"{HELM}/{helm} template {line.split(' > ')[0]}"], cwd=folder, text=True, capture_output=True)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    objects = [o for o in yaml.safe_load_all(done.stdout) if o]
+                    [deployment] = [o for o in objects if o["kind"] == "Deployment"]
+                    # What is upgraded in place must be the same object (AWS-233).
+                    self.assertEqual(deployment["metadata"]["name"], "karpenter")
+                    self.assertEqual(deployment["spec"]["selector"]["matchLabels"], {"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"})
+
+
 class ByHand(unittest.TestCase):
     """docs/guides/eks-by-hand.md from the first to the last command, in an account with a cluster."""
 

@@ -5,11 +5,13 @@
 mod answering;
 mod aws;
 mod chart;
+mod documents;
 mod installation;
 mod installing;
 mod legacy;
 mod live;
 mod settings;
 mod starting;
+mod switch_over;
 mod traces;
 mod whole_way;

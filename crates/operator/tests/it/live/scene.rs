@@ -189,11 +189,17 @@ impl<'a> Scene<'a> {
         .await;
     }
 
-    /// What our events with this reason say about the object, which is one of the scene, or one without a namespace.
-    pub(crate) async fn told(&self, reason: &str, about: &str) -> Result<Option<String>, kube::Error> {
+    /// About objects of the scene, and about those without a namespace.
+    pub(crate) async fn events(&self) -> Result<Vec<Value>, kube::Error> {
         let mut events = self.list("Event").await?;
         let others = self.ask(Method::GET, "/api/v1/namespaces/default/events", &Value::Null).await?;
         events.extend(others["items"].as_array().cloned().unwrap_or_default());
+        Ok(events)
+    }
+
+    /// What our events with this reason say about the object, which is one of the scene, or one without a namespace.
+    pub(crate) async fn told(&self, reason: &str, about: &str) -> Result<Option<String>, kube::Error> {
+        let events = self.events().await?;
         let fits = |event: &&Value| {
             event["reason"] == reason
                 && event["involvedObject"]["name"] == about
