@@ -2,6 +2,7 @@
 //! file that differs is listed.
 
 mod chart;
+mod events;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,6 +25,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
     let mut wanted = generated()?;
     let strays = strays(&root, &wanted)?;
     wanted.extend(chart::generated(&root)?);
+    wanted.insert(PathBuf::from("docs/reference/events.md"), events::page());
     let mut differing = Vec::new();
     for (path, text) in &wanted {
         // A missing or unreadable file differs from what it should be, whatever the reason.

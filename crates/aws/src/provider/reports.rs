@@ -20,13 +20,13 @@ pub enum Notice<'a> {
 }
 
 impl Notice<'_> {
+    pub const SPOT_ROLE_MISSING: &'static str = "Attempted to launch a spot instance but failed due to \
+         \"AuthFailure.ServiceLinkedRoleCreationNotPermitted\"";
+
     pub const fn message(&self) -> &'static str {
         match self {
             Self::NoClassForClaim(_) | Self::NoClassForPool(_) => "Failed resolving NodeClass",
-            Self::SpotRoleMissing(_) => {
-                "Attempted to launch a spot instance but failed due to \
-                 \"AuthFailure.ServiceLinkedRoleCreationNotPermitted\""
-            }
+            Self::SpotRoleMissing(_) => Self::SPOT_ROLE_MISSING,
         }
     }
 }
