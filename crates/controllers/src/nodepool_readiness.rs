@@ -15,6 +15,10 @@ use crate::queue::{ReconcileError, Requeue};
 
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
     let Some(stored) = ctx.pools.get(&name) else { return Ok(Requeue::OnChange) };
+    // At the start a class that has not come yet is not missing; who lists the classes wakes all pools.
+    if !ctx.node_classes.is_listed() {
+        return Ok(Requeue::OnChange);
+    }
     let mut pool = (*stored).clone();
     let class = ctx.node_classes.get(&pool.spec.template.spec.node_class_ref.name);
     let unreadable = convert::pool(&pool, ctx.provider.label_rules()).problems;

@@ -21,6 +21,8 @@ struct Known {
     /// UIDs of objects that are gone, oldest first. An answer to a write may arrive after the news that the object is gone;
     /// it must not come back to life.
     gone: VecDeque<String>,
+    /// Whether all of them have been seen once.
+    listed: bool,
 }
 
 /// Far more than can be on their way between the API and us.
@@ -116,6 +118,12 @@ impl<K: Resource + Serialize + DeserializeOwned> Objects<K> {
             let uid = objects.living.remove(&name).and_then(|object| object.uid);
             objects.bury(uid.map(Into::into));
         }
+        objects.listed = true;
+    }
+
+    /// Whether there has been a complete list: before that, what is not here may only be late.
+    pub fn is_listed(&self) -> bool {
+        self.lock().listed
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<K>> {

@@ -18,6 +18,10 @@ use crate::queue::{ReconcileError, Requeue};
 /// A changed pool or class begins anew.
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
     let Some(stored) = ctx.pools.get(&name) else { return Ok(Requeue::OnChange) };
+    // At the start a class that has not come yet is not missing; who lists the classes wakes all pools.
+    if !ctx.node_classes.is_listed() {
+        return Ok(Requeue::OnChange);
+    }
     let class = ctx.node_classes.get(&stored.spec.template.spec.node_class_ref.name);
     let current = Generations {
         pool: stored.metadata.generation.unwrap_or_default(),

@@ -20,6 +20,7 @@ impl Report {
             &metrics.reconcile_errors,
             &metrics.reconcile_panics,
             &metrics.terminal_reconcile_errors,
+            &metrics.workqueue_retries,
             &metrics.reconcile_timeouts,
         ] {
             counter.family().touch(&[controller]);

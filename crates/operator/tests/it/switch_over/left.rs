@@ -320,7 +320,7 @@ async fn register(aws: &OnAws, scene: &Scene<'_>, claim: &Value, instance: &Inst
 async fn pods(scene: &Scene<'_>) {
     let pod = |name: &str, cpu: &str, selector: Value| {
         json!({"metadata": {"labels": {"app": name}}, "spec": {"terminationGracePeriodSeconds": 0, "nodeSelector": selector,
-            "containers": [{"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": cpu}}}]}})
+            "containers": [{"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}]}})
     };
     let of = |pool: &Pool| json!({"karpenter.sh/nodepool": pool.name});
     scene.create(workload("DaemonSet", "agent", 0, pod("agent", "50m", json!({})))).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::live::installed::Replica;
+use crate::live::installed::{LIMIT, Replica};
 use crate::live::scene::Scene;
 
 /// API-187 to API-212, AWS-236, V15-17: starts of lines, each with what must also stand in it.
@@ -101,7 +101,6 @@ const SERIES: &[(&str, &[&str])] = &[
     ("workqueue_unfinished_work_seconds{", &[]),
     ("workqueue_longest_running_processor_seconds{", &[]),
     ("workqueue_retries_total{", &[]),
-    ("leader_election_master_status{", &["name=\"karpenter-leader-election\"", "} 1"]),
 ];
 
 /// What a cluster without trouble must not count.
@@ -127,7 +126,7 @@ pub(super) async fn all_there(scene: &Scene<'_>, replica: &Replica) {
         if absent.is_empty() {
             break;
         }
-        assert!(since.elapsed() < Duration::from_secs(75), "{absent:#?}\n{text}\n{}", scene.picture().await);
+        assert!(since.elapsed() < LIMIT, "{absent:#?}\n{text}\n{}", scene.picture().await);
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let (_, text) = replica.get(port, "/metrics").await;
