@@ -102,14 +102,16 @@ spec: { providerRef: { name: t } }
     assert_eq!(outcome.documents.len(), 1);
     assert_eq!(outcome.documents[0].object["metadata"]["name"], "fine");
     let errors = findings(&outcome, Severity::Error);
-    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert_eq!(errors.len(), 4, "{errors:?}");
     assert!(errors[0].starts_with("Machine/m : machines belong"));
     assert!(
         errors[1]
             .starts_with("Provisioner/broken spec.ttlSecondsAfterEmpty: invalid type: string \"soon\", expected i64"),
         "{errors:?}"
     );
-    assert!(errors[2].starts_with("Provisioner/? metadata.name: is missing"), "{errors:?}");
+    // Also what is wrong beside that.
+    assert!(errors[2].starts_with("Provisioner/broken spec.providerRef: is required"), "{errors:?}");
+    assert!(errors[3].starts_with("Provisioner/? metadata.name: is missing"), "{errors:?}");
 }
 
 /// API-343: the settings of old are explained.
