@@ -66,7 +66,14 @@ fn generated() -> Result<BTreeMap<PathBuf, String>> {
     for definition in crd::definitions() {
         let name = format!("{}.yaml", definition.name());
         let yaml = yaml(&definition.manifest).with_context(|| format!("cannot render {}", definition.name()))?;
-        files.insert(Path::new(CHART).join("templates").join(&name), template(&yaml, definition.legacy));
+        let body = if definition.kind == "EC2NodeClass" {
+            let open =
+                self::yaml(&crd::ec2_node_class_with_open_kubelet()).context("cannot render the open kubelet")?;
+            choice(".Values.openKubelet", &escaped(&open), &escaped(&yaml))
+        } else {
+            escaped(&yaml)
+        };
+        files.insert(Path::new(CHART).join("templates").join(&name), template(&body, definition.legacy));
         if definition.legacy {
             files.insert(Path::new(LEGACY).join(format!("legacy-{name}")), legacy_template(&definition.name(), &yaml));
         } else {
@@ -115,9 +122,32 @@ fn yaml(manifest: &Value) -> Result<String> {
     Ok(text)
 }
 
-/// A chart template out of plain YAML.
-fn template(yaml: &str, legacy: bool) -> String {
-    let body = yaml.replace("{{", r#"{{ "{{" }}"#);
+/// Braces that are not the template language's.
+fn escaped(yaml: &str) -> String {
+    yaml.replace("{{", r#"{{ "{{" }}"#)
+}
+
+/// One text or the other, with what both begin and end with written once.
+fn choice(condition: &str, then: &str, otherwise: &str) -> String {
+    let (then, otherwise): (Vec<&str>, Vec<&str>) = (then.lines().collect(), otherwise.lines().collect());
+    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
+    let head = same(&mut then.iter().zip(&otherwise));
+    let tail = same(&mut then[head..].iter().rev().zip(otherwise[head..].iter().rev()));
+    let middle = |lines: &[&'_ str]| lines[head..lines.len() - tail].join("\n");
+    let parts = [
+        then[..head].join("\n"),
+        format!("{{{{- if {condition} }}}}"),
+        middle(&then),
+        "{{- else }}".to_owned(),
+        middle(&otherwise),
+        "{{- end }}".to_owned(),
+        then[then.len() - tail..].join("\n"),
+    ];
+    parts.join("\n") + "\n"
+}
+
+/// A chart template out of YAML without braces of its own.
+fn template(body: &str, legacy: bool) -> String {
     // AWS-275 asks for annotations on adopted CRDs, and keeping CRDs on uninstall is an annotation as well.
     let body = body.replacen(
         "metadata:\n",
@@ -136,8 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_differs_is_chosen() {
+        let text = choice(".Values.x", "a:\n  b: 1\n  c: 2\nd: 3\n", "a:\n  b: 4\nd: 3\n");
+        assert_eq!(text, "a:\n{{- if .Values.x }}\n  b: 1\n  c: 2\n{{- else }}\n  b: 4\n{{- end }}\nd: 3\n");
+    }
+
+    #[test]
     fn braces_of_the_template_language_are_escaped() {
-        let text = template("metadata:\n  name: a{{b}}\n", false);
+        let text = template(&escaped("metadata:\n  name: a{{b}}\n"), false);
         assert!(text.contains(r#"name: a{{ "{{" }}b}}"#), "{text}");
     }
 

@@ -45,6 +45,18 @@ pub fn all() -> Vec<Value> {
     definitions().iter().filter(|c| !c.legacy).map(|c| c.manifest.clone()).collect()
 }
 
+/// EC2NodeClass with an open `spec.kubelet`, for clusters that ask for it.
+pub fn ec2_node_class_with_open_kubelet() -> Value {
+    ec2nodeclass::open_kubelet()
+}
+
+/// Whether a definition of EC2NodeClass leaves `spec.kubelet` open, be it ours or another's.
+pub fn has_open_kubelet(definition: &Value) -> bool {
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let schemas = versions.map(|version| &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]);
+    schemas.into_iter().any(|spec| spec["kubelet"]["x-kubernetes-preserve-unknown-fields"] == true)
+}
+
 /// The `CustomResourceDefinition` objects of the kinds that are only read to convert them.
 pub fn legacy() -> Vec<Value> {
     definitions().iter().filter(|c| c.legacy).map(|c| c.manifest.clone()).collect()

@@ -16,7 +16,7 @@ use karpenter_model::duration::GoDuration;
 
 pub use gates::{AwsFeatureGates, FeatureGates};
 pub use help::help;
-pub use reboot_reasons::RebootReason;
+pub use reboot_reasons::{REBOOT_CONDITIONS, RebootReason};
 pub use scheduler::{DefaultConstraint, SchedulerConfig, SchedulerConfigError};
 
 use reader::Reader;
@@ -290,6 +290,9 @@ fn check(settings: &Settings, reader: &mut Reader<'_>) {
     }
     if aws.reserved_enis < 0 {
         reader.problem(&rows::RESERVED_ENIS, "must not be negative");
+    }
+    if let Err(wrong) = reboot_reasons::check(&aws.reboot_reasons) {
+        reader.problem(&rows::REPAIR_REBOOT_REASONS, wrong);
     }
     for (row, interval) in [
         (&rows::AMI_REFRESH_INTERVAL, aws.ami_refresh_interval),

@@ -32,6 +32,7 @@ use jiff::{SignedDuration, Timestamp};
 use karpenter_api::conditions::{self, ConditionSet};
 use karpenter_api::kinds::EC2NodeClass;
 use karpenter_aws::cloud::{Ec2Reads, Ec2Writes, Iam, Lookups, Queue};
+use karpenter_aws::kubelet_checks::Definition;
 use karpenter_aws::user_data::Cluster;
 use karpenter_controllers::queue::{self, Backoff, Work};
 use karpenter_controllers::{Context, concurrency};
@@ -76,6 +77,10 @@ pub struct Options {
     pub zonal_shift: Option<String>,
     pub ami_refresh_interval: SignedDuration,
     pub subnet_refresh_interval: SignedDuration,
+    /// What the API server lets classes say (§2.9).
+    pub definition: Definition,
+    /// Gate `NodeClassCEL`.
+    pub kubelet_expressions: bool,
 }
 
 /// What every controller of AWS has at hand.

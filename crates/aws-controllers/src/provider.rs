@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use karpenter_aws::class::NodeClass;
 use karpenter_aws::cloud::{ApiError, InstanceInfo, ReservationInfo, SubnetInfo};
+use karpenter_aws::instance_types::Evaluated;
 use karpenter_aws::launch::failures::Effect;
 use karpenter_aws::launch::templates::Template;
 use karpenter_aws::provider::{AwsProvider, Observation, OfferingRow, Tagged, TypeRow};
@@ -26,6 +27,14 @@ impl Shared for AwsProvider {
 
     async fn instance_types(&self, class: &NodeClass) -> Result<Arc<Vec<InstanceType>>, BoxError> {
         Ok(self.types_of_class(class).await?)
+    }
+
+    fn evaluated(&self, class: &NodeClass, types: &[InstanceType]) -> BTreeMap<String, Evaluated> {
+        self.evaluated(class, types)
+    }
+
+    fn expressions_hold(&self, class: &NodeClass) -> Option<Result<(), String>> {
+        self.expressions_hold(class)
     }
 
     async fn ensure_template(&self, class: &str, template: &Template) -> Result<(), ApiError> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use karpenter_aws::class::NodeClass;
 use karpenter_aws::cloud::{ApiError, InstanceInfo, ReservationInfo, SubnetInfo};
+use karpenter_aws::instance_types::Evaluated;
 use karpenter_aws::launch::failures::Effect;
 use karpenter_aws::launch::templates::Template;
 use karpenter_aws::provider::{OfferingRow, TypeRow};
@@ -25,6 +26,11 @@ pub trait Shared: Debug + Send + Sync {
 
     /// Every type with its offerings for the class as its status is given here, ready or not.
     async fn instance_types(&self, class: &NodeClass) -> Result<Arc<Vec<InstanceType>>, BoxError>;
+
+    /// What expressions in the class come to for these types, by name (AWS-101).
+    fn evaluated(&self, class: &NodeClass, types: &[InstanceType]) -> BTreeMap<String, Evaluated>;
+    /// Whether they hold for every type; `None` while no type is known (AWS-99).
+    fn expressions_hold(&self, class: &NodeClass) -> Option<Result<(), String>>;
 
     /// The launch template exists afterwards; a launch of the same shape uses it (AWS-160).
     async fn ensure_template(&self, class: &str, template: &Template) -> Result<(), ApiError>;

@@ -13,7 +13,7 @@ use karpenter_model::quantity::{Quantity, QuantityError};
 
 use crate::family::AmiFamily;
 
-pub use kubelet::{EvictionThreshold, Kubelet};
+pub use kubelet::{EvictionThreshold, Kubelet, MANAGED};
 
 /// The interface type of a device that carries no addresses (AWS-14).
 pub const EFA_ONLY: &str = "efa-only";
@@ -27,6 +27,11 @@ pub enum ClassError {
     Quantity { field: String, source: QuantityError },
     #[error("{field}: {text:?} is neither a quantity nor a percentage")]
     Threshold { field: String, text: String },
+    #[error("spec.kubelet.{0}: the value is of the wrong type")]
+    KubeletType(String),
+    /// Of one type, which is as good as of all: no defaults are made up instead (AWS-115).
+    #[error("spec.kubelet.maxPods for {instance_type}: {why}")]
+    MaxPods { instance_type: String, why: String },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -184,6 +184,7 @@ pub fn resolved(info: &InstanceTypeInfo, class: &NodeClass, sizing: &Sizing) -> 
         zones: &zones,
         observed_memory: None,
         observed_attachments: None,
+        expressions: None,
     };
     resolve(info, &facts).unwrap()
 }
@@ -213,6 +214,7 @@ pub fn sold(names: &[&str], class: &NodeClass, left: &[(&str, u32)]) -> Vec<Inst
         zones: &zones,
         observed_memory: None,
         observed_attachments: None,
+        expressions: None,
     };
     let market = Market {
         zones: &zones,

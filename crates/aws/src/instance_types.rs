@@ -8,6 +8,7 @@ mod capacity;
 pub mod catalogue;
 pub mod compatibility;
 mod discovered;
+mod evaluated;
 mod labels;
 mod names;
 pub mod offerings;
@@ -27,6 +28,7 @@ use crate::class::{ClassError, NodeClass};
 use crate::cloud::InstanceTypeInfo;
 
 pub use discovered::{Discovered, DiscoveredAttachments, DiscoveredMemory};
+pub use evaluated::{Evaluated, Programs, expression_texts};
 pub use names::TypeName;
 pub use pods::interface_limited_pods;
 
@@ -71,6 +73,8 @@ pub struct TypeFacts<'a> {
     pub observed_memory: Option<Quantity>,
     /// What nodes of this type and the class's shape were seen to attach (AWS-313).
     pub observed_attachments: Option<u32>,
+    /// Of the class, if the gate is on; without it they count for nothing (AWS-94).
+    pub expressions: Option<&'a Programs>,
 }
 
 impl TypeFacts<'_> {

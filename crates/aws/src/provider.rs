@@ -34,7 +34,7 @@ use karpenter_platform::{
     NodeClassKind, RebootError, RegistrationHook, RepairPolicy, ReservationLabels,
 };
 
-use crate::batching::{CONCURRENT, DESCRIBE_INSTANCES, Executor, TERMINATE_INSTANCES};
+use crate::batching::{CONCURRENT, DESCRIBE_INSTANCES, DESCRIBE_TAGGED, Executor, TERMINATE_INSTANCES};
 use crate::class::NodeClass;
 use crate::cloud::{ApiError, Ec2Reads, Ec2Writes, InstanceInfo, Lookups};
 use crate::instance_types::Sizing;
@@ -75,6 +75,8 @@ pub struct ProviderSettings {
     pub subnet_refresh_interval: SignedDuration,
     /// AWS-305.
     pub reboot_reasons: Vec<RebootReason>,
+    /// The gate NodeClassCEL.
+    pub kubelet_expressions: bool,
 }
 
 /// Objects of the cluster that the provider reads; whoever watches them fills it.
@@ -99,6 +101,8 @@ pub struct AwsProvider {
     repair_policies: Vec<RepairPolicy>,
     hooks: Vec<Arc<dyn RegistrationHook>>,
     describe: Executor<String, Described>,
+    /// By the claim's UID.
+    tagged: Executor<String, Described>,
     terminate: Executor<String, Ended>,
     /// Fleets that are asked for at the same time (AWS-194).
     fleets: tokio::sync::Semaphore,
@@ -123,6 +127,8 @@ impl AwsProvider {
         let (reads, writes) = (clients.reads.clone(), clients.writes.clone());
         let describe =
             Executor::new(DESCRIBE_INSTANCES, reports.clone(), move |ids| existing::describe(reads.clone(), ids));
+        let reads = clients.reads.clone();
+        let tagged = Executor::new(DESCRIBE_TAGGED, reports.clone(), move |uids| existing::tagged(reads.clone(), uids));
         let terminate =
             Executor::new(TERMINATE_INSTANCES, reports.clone(), move |ids| existing::terminate(writes.clone(), ids));
         Ok(Self {
@@ -146,6 +152,7 @@ impl AwsProvider {
             repair_policies,
             hooks: Vec::new(),
             describe,
+            tagged,
             terminate,
             fleets: tokio::sync::Semaphore::new(CONCURRENT),
             listings: Mutex::default(),
@@ -168,9 +175,13 @@ impl AwsProvider {
         self.clock.now()
     }
 
+    fn living_object(&self, name: &str) -> Option<Arc<EC2NodeClass>> {
+        self.classes.get(name).filter(|object| object.metadata.deletion_timestamp.is_none())
+    }
+
     /// A class that exists, stays and can be read (AWS-146).
     fn living_class(&self, name: &str) -> Option<(Arc<EC2NodeClass>, NodeClass)> {
-        let object = self.classes.get(name).filter(|object| object.metadata.deletion_timestamp.is_none())?;
+        let object = self.living_object(name)?;
         let class = NodeClass::read(&object).ok()?;
         Some((object, class))
     }

@@ -121,6 +121,14 @@ mod tests {
         assert!(error.contains("DiskPressure"), "{error}");
     }
 
+    /// AWS-305: settings are checked against the conditions that there are.
+    #[test]
+    fn settings_know_the_conditions() {
+        let own: Vec<&str> =
+            POLICIES.iter().map(|(condition, ..)| *condition).filter(|name| *name != "Ready").collect();
+        assert_eq!(own, karpenter_api::settings::REBOOT_CONDITIONS);
+    }
+
     /// AWS-306: the legacy controller reads the same list; every pair decides for itself, bounds and priorities are not looked at.
     #[test]
     fn the_legacy_controller_reads_it_too() {

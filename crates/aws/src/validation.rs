@@ -38,8 +38,8 @@ const DEPENDENCIES: [&str; 4] = [
     conditions::SUBNETS_READY,
 ];
 
-/// Steps 2 and 3: dependencies first, then tags (AC-288). `None` when only EC2 can tell.
-pub fn verdict_without_calls(object: &EC2NodeClass, class: &NodeClass) -> Option<Verdict> {
+/// Step 2: what validation waits for. Judged before tags (AC-288).
+pub fn dependencies_verdict(object: &EC2NodeClass) -> Option<Verdict> {
     let all = object.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let statuses: Vec<Option<&ConditionStatus>> = DEPENDENCIES
         .iter()
@@ -52,6 +52,11 @@ pub fn verdict_without_calls(object: &EC2NodeClass, class: &NodeClass) -> Option
     if statuses.iter().any(|status| *status != Some(&ConditionStatus::True)) {
         return Some(Verdict::Unknown { reason: NOT_READY, message });
     }
+    None
+}
+
+/// Step 3.
+pub fn tags_verdict(class: &NodeClass) -> Option<Verdict> {
     restricted_tag(class).map(|key| Verdict::Failed {
         reason: "TagValidationFailed",
         message: format!("spec.tags: tag contains a restricted tag matching {key}"),

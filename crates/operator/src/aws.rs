@@ -10,9 +10,12 @@ use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use karpenter_api::crd;
 use karpenter_api::settings::{self, AwsSettings, Settings};
 use karpenter_aws::cloud::Lookups;
 use karpenter_aws::instance_types::Sizing;
+use karpenter_aws::kubelet_checks::Definition;
 use karpenter_aws::provider::{self, AwsProvider, ProviderSettings};
 use karpenter_aws::repair::RebootReason;
 use karpenter_aws::user_data::Cluster;
@@ -20,6 +23,7 @@ use karpenter_aws_controllers::{Aws, Options, Services, kubernetes_version, zona
 use karpenter_aws_sdk::Clients;
 use karpenter_controllers::Context;
 use karpenter_platform::Clock;
+use kube::api::ListParams;
 use kube::{Api, Client, Config};
 
 use cluster_objects::ClusterObjects;
@@ -52,6 +56,8 @@ impl Started {
             zonal_shift: self.account.zonal_shift.clone(),
             ami_refresh_interval: settings.aws.ami_refresh_interval.as_signed(),
             subnet_refresh_interval: settings.aws.subnet_refresh_interval.as_signed(),
+            definition: self.account.definition,
+            kubelet_expressions: settings.aws.feature_gates.node_class_cel,
         };
         Aws::new(context.clone(), services, self.provider.clone(), options)
     }
@@ -90,6 +96,7 @@ fn provider_settings(settings: &Settings, account: &Account) -> ProviderSettings
         reserved_capacity: settings.feature_gates.reserved_capacity,
         subnet_refresh_interval: settings.aws.subnet_refresh_interval.as_signed(),
         reboot_reasons: settings.aws.reboot_reasons.iter().map(reboot_reason).collect(),
+        kubelet_expressions: settings.aws.feature_gates.node_class_cel,
     }
 }
 
@@ -106,6 +113,7 @@ struct Account {
     kubernetes_version: String,
     /// The cluster's ARN, if zonal shifts are followed.
     zonal_shift: Option<String>,
+    definition: Definition,
 }
 
 /// Whatever is missing ends the start, in one line.
@@ -127,7 +135,31 @@ async fn connect(settings: &AwsSettings, client: &Client, config: &Config) -> Re
         Some(settings.cluster_ca_bundle.clone()).filter(|given| !given.is_empty()).or_else(|| bundle(config));
     let cluster = Cluster { name: settings.cluster_name.clone(), endpoint, ca_bundle, service_cidr: None, dns };
     tracing::info!(region = clients.region, cluster = cluster.name, endpoint = cluster.endpoint, "connected to AWS");
-    Ok(Account { clients, cluster, kubernetes_version, zonal_shift })
+    let definition = definition(client).await;
+    Ok(Account { clients, cluster, kubernetes_version, zonal_shift, definition })
+}
+
+/// What the cluster's definition of EC2NodeClass lets classes say. One that cannot be read is taken for the usual one: it then only
+/// refuses less, since nothing that was not written is missed.
+async fn definition(client: &Client) -> Definition {
+    let name = "ec2nodeclasses.karpenter.k8s.aws";
+    let all: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = all.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
+    let open = found.map(|list| {
+        let mut definitions = list.items.iter().filter_map(|found| serde_json::to_value(found).ok());
+        definitions.any(|found| crd::has_open_kubelet(&found))
+    });
+    match open {
+        Ok(true) => {
+            tracing::info!(definition = name, "spec.kubelet of node classes is open, the controller checks it");
+            Definition::OpenKubelet
+        }
+        Ok(false) => Definition::Usual,
+        Err(error) => {
+            tracing::warn!(definition = name, %error, "the definition cannot be read, taken for the usual one");
+            Definition::Usual
+        }
+    }
 }
 
 async fn endpoint(settings: &AwsSettings, lookups: &dyn Lookups) -> Result<String> {

@@ -6,7 +6,7 @@ mod selectors;
 mod status;
 mod storage;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::manifest::{AGE, Crd, READY, Resource, column, root, wide};
 use super::schema::{Schema, boolean, int64, map, object, string, undescribed};
@@ -41,6 +41,20 @@ pub(super) fn crd() -> Crd {
             .required("spec", spec())
             .field("status", status::status()),
     )
+}
+
+/// The same with `spec.kubelet` open: the API server checks nothing below it, the controller does (AWS-86 … AWS-101).
+pub(super) fn open_kubelet() -> Value {
+    let mut manifest = crd().manifest;
+    let open = object(
+        "Settings of the kubelet, as in KubeletConfiguration of kubelet.config.k8s.io/v1beta1. `maxPods` and the amounts in \
+         `kubeReserved` and `systemReserved` may be expressions, if the gate NodeClassCEL is on.",
+    );
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    if let Some(properties) = manifest.pointer_mut(spec) {
+        properties["kubelet"] = Value::from(open.free_form());
+    }
+    manifest
 }
 
 fn spec() -> Schema {

@@ -244,3 +244,14 @@ fn conditions_differ_by_kind() {
         );
     }
 }
+
+/// AWS-86: the open form differs from the usual one in the kubelet's settings only, and is told from it.
+#[test]
+fn only_the_kubelet_is_open() {
+    let usual = find("karpenter.k8s.aws", "v1", "EC2NodeClass").unwrap().manifest.clone();
+    let mut open = ec2_node_class_with_open_kubelet();
+    assert!(has_open_kubelet(&open) && !has_open_kubelet(&usual) && !has_open_kubelet(&Value::Null));
+    let kubelet = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/kubelet";
+    *open.pointer_mut(kubelet).unwrap() = usual.pointer(kubelet).unwrap().clone();
+    assert_eq!(open, usual);
+}

@@ -1,5 +1,9 @@
 //! The EC2NodeClass hash (AWS-26 … AWS-29, AWS-288).
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::HashError;
 use super::fnv::{Record, boolean, int32, int64, list, map, non_empty, string, string_map};
 use crate::kinds::ec2nodeclass::{
@@ -94,8 +98,15 @@ fn kubelet(kubelet: &KubeletConfiguration) -> Result<u64, HashError> {
         .field("EvictionMaxPodGracePeriod", kubelet.eviction_max_pod_grace_period.map(int32))
         .field("ImageGCHighThresholdPercent", kubelet.image_gc_high_threshold_percent.map(int32))
         .field("ImageGCLowThresholdPercent", kubelet.image_gc_low_threshold_percent.map(int32))
-        .field("CPUCFSQuota", kubelet.cpu_cfs_quota.map(boolean));
+        .field("CPUCFSQuota", kubelet.cpu_cfs_quota.map(boolean))
+        // Ours: the version that is kept compatible knows no such members, so a class that it could have has none (AWS-26).
+        .field("Other", (!kubelet.other.is_empty()).then(|| open_members(&kubelet.other)));
     Ok(record.hash())
+}
+
+/// Each as the text of its JSON, which has one form: members are sorted.
+fn open_members(members: &BTreeMap<String, Value>) -> u64 {
+    map(members.iter().map(|(name, value)| (name, string(&value.to_string()))))
 }
 
 fn grace_period(signal: &str, text: &DurationText) -> Result<u64, HashError> {

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::values::{DurationText, QuantityText};
+use crate::values::QuantityText;
 
+pub use kubelet::KubeletConfiguration;
 pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
 
+mod kubelet;
 mod status;
 
 /// Explicit empty or false members differ from absent ones in the static hash (AWS-28), so nothing is defaulted here.
@@ -137,36 +139,6 @@ pub struct AmiSelectorTerm {
     pub owner: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssm_parameter: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct KubeletConfiguration {
-    #[serde(rename = "clusterDNS", skip_serializing_if = "Option::is_none")]
-    pub cluster_dns: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_pods: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pods_per_core: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub system_reserved: Option<BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kube_reserved: Option<BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_hard: Option<BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_soft: Option<BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_soft_grace_period: Option<BTreeMap<String, DurationText>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_max_pod_grace_period: Option<i32>,
-    #[serde(rename = "imageGCHighThresholdPercent", skip_serializing_if = "Option::is_none")]
-    pub image_gc_high_threshold_percent: Option<i32>,
-    #[serde(rename = "imageGCLowThresholdPercent", skip_serializing_if = "Option::is_none")]
-    pub image_gc_low_threshold_percent: Option<i32>,
-    #[serde(rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
-    pub cpu_cfs_quota: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -48,6 +48,7 @@ pub(super) fn converted(
         image_gc_high_threshold_percent: given.image_gc_high_threshold_percent,
         image_gc_low_threshold_percent: given.image_gc_low_threshold_percent,
         cpu_cfs_quota: given.cpu_cfs_quota,
+        other: BTreeMap::new(),
     };
     (kubelet != KubeletConfiguration::default()).then_some(kubelet)
 }

@@ -418,6 +418,10 @@ fn aws_checks() {
         ),
         ("--vm-memory-overhead-percent=-0.01", "--vm-memory-overhead-percent: must not be negative"),
         ("--reserved-enis=-1", "--reserved-enis: must not be negative"),
+        (
+            r#"--repair-reboot-reasons=[{"conditionType": "KernelReady", "reasonExpression": "["}]"#,
+            "--repair-reboot-reasons: [0].reasonExpression \"[\" is not a regular expression: unclosed character class",
+        ),
         ("--ami-refresh-interval=30s", "--ami-refresh-interval: must be at least 1m, is 30s"),
         ("--subnet-refresh-interval=30s", "--subnet-refresh-interval: must be at least 1m, is 30s"),
     ] {

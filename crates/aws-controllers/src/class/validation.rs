@@ -2,18 +2,19 @@
 
 use jiff::SignedDuration;
 use karpenter_api::convert;
-use karpenter_api::hash::ec2_node_class_hash;
+use karpenter_api::hash::{ami_family, ec2_node_class_hash};
 use karpenter_api::kinds::{EC2NodeClass, NodeClaim};
 use karpenter_api::names::conditions::VALIDATION_SUCCEEDED;
 use karpenter_aws::class::NodeClass;
 use karpenter_aws::cloud::{ApiError, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Run};
 use karpenter_aws::family::AmiFamily;
+use karpenter_aws::kubelet_checks::{evaluation_failed, family_verdict, verdict};
 use karpenter_aws::launch::tags::{effective_tags, fleet_tags};
 use karpenter_aws::launch::templates::{LaunchFacts, Template, templates};
 use karpenter_aws::user_data::Cluster;
 use karpenter_aws::validation::{
-    Check, Outcome, Verdict, checked_tenancy, checked_type, outcome, run_instances_answer, verdict_key,
-    verdict_without_calls,
+    Check, Outcome, Verdict, checked_tenancy, checked_type, dependencies_verdict, outcome, run_instances_answer,
+    tags_verdict, verdict_key,
 };
 use karpenter_controllers::queue::ReconcileError;
 use karpenter_model::instance_type::InstanceType;
@@ -43,9 +44,8 @@ enum ValidationError {
 }
 
 pub(super) async fn reconcile(aws: &Aws, object: &mut EC2NodeClass) -> Part {
-    let class = NodeClass::read(object)?;
     let mut cluster = aws.options.cluster.clone();
-    if class.family == AmiFamily::Al2023 {
+    if AmiFamily::parse(ami_family(&object.spec)) == Some(AmiFamily::Al2023) {
         match service_cidr(aws).await {
             Ok(cidr) => cluster.service_cidr = Some(cidr),
             Err(ValidationError::Cluster(error)) if error.server_fault => return Ok(Again::Soon),
@@ -56,10 +56,25 @@ pub(super) async fn reconcile(aws: &Aws, object: &mut EC2NodeClass) -> Part {
             }
         }
     }
-    if let Some(verdict) = verdict_without_calls(object, &class) {
-        let terminal = matches!(&verdict, Verdict::Failed { reason, .. } if *reason == "TagValidationFailed");
+    if let Some(verdict) = kubelet_verdict(aws, object) {
         apply(aws, object, &verdict);
-        return Ok(if terminal { Again::OnChange } else { FINE });
+        return Ok(Again::OnChange);
+    }
+    let class = NodeClass::read(object)?;
+    if let Some(verdict) = dependencies_verdict(object) {
+        apply(aws, object, &verdict);
+        return Ok(FINE);
+    }
+    if class.kubelet.has_expressions() {
+        let Some(hold) = aws.shared.expressions_hold(&class) else { return Ok(Again::Soon) };
+        if let Err(message) = hold {
+            apply(aws, object, &evaluation_failed(message));
+            return Ok(Again::OnChange);
+        }
+    }
+    if let Some(verdict) = tags_verdict(&class) {
+        apply(aws, object, &verdict);
+        return Ok(Again::OnChange);
     }
     let tags = effective_tags(&class, aws.cluster_name(), "");
     let hash = ec2_node_class_hash(&class.spec, aws.ca_bundle())?;
@@ -76,6 +91,15 @@ pub(super) async fn reconcile(aws: &Aws, object: &mut EC2NodeClass) -> Part {
         aws.classes.verdicts.put(key, verdict, aws.now(), VERDICTS_KEPT);
     }
     Ok(FINE)
+}
+
+/// What of the kubelet's settings is wrong whatever the types are; the class has to change (AWS-102).
+fn kubelet_verdict(aws: &Aws, object: &EC2NodeClass) -> Option<Verdict> {
+    let (kubelet, definition) = (object.spec.kubelet.as_ref()?, aws.options.definition);
+    verdict(kubelet, definition, aws.options.kubelet_expressions).or_else(|| {
+        let family = AmiFamily::parse(ami_family(&object.spec))?;
+        family_verdict(kubelet, family, definition)
+    })
 }
 
 fn apply(aws: &Aws, object: &mut EC2NodeClass, verdict: &Verdict) {
@@ -139,6 +163,7 @@ async fn template(aws: &Aws, class: &NodeClass, cluster: &Cluster) -> Result<Tem
     // A launch for nobody: no labels, no taints, no requests.
     let claim =
         convert::claim(&NodeClaim::new(&class.name, karpenter_api::kinds::NodeClaimSpec::default()), rules).view;
+    let evaluated = aws.shared.evaluated(class, std::slice::from_ref(chosen));
     let facts = LaunchFacts {
         class,
         cluster,
@@ -148,6 +173,7 @@ async fn template(aws: &Aws, class: &NodeClass, cluster: &Cluster) -> Result<Tem
         tenancy: checked_tenancy(&pools),
         placement_group: None,
         reserved_capacity: aws.options.reserved_capacity,
+        evaluated: &evaluated,
         rules,
     };
     let made = templates(std::slice::from_ref(chosen), &facts)?;

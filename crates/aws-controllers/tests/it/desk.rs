@@ -13,6 +13,7 @@ use karpenter_api::kinds::{Condition, EC2NodeClass, NodeClaim, NodePool};
 use karpenter_api::names::LabelPolicy;
 use karpenter_apiserver::{Api as Embedded, Options as ApiOptions};
 use karpenter_aws::cloud::{ClusterInfo, ImageInfo, SecurityGroupInfo, SubnetInfo, Tags};
+use karpenter_aws::kubelet_checks::Definition;
 use karpenter_aws::user_data::Cluster;
 use karpenter_aws_controllers::{Aws, Options, Services, act};
 use karpenter_controllers::{Batching, Context, Features, Observability, PlanningOptions};
@@ -61,6 +62,8 @@ pub(crate) fn options() -> Options {
         zonal_shift: None,
         ami_refresh_interval: SignedDuration::from_mins(1),
         subnet_refresh_interval: SignedDuration::from_mins(1),
+        definition: Definition::Usual,
+        kubelet_expressions: false,
     }
 }
 
@@ -127,7 +130,11 @@ impl Desk {
         let api = Embedded::new(ApiOptions { clock: Arc::new(move || of_api.now()), ..ApiOptions::default() });
         let client = Client::new(api.clone(), "default");
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in karpenter_api::crd::all() {
+        for mut definition in karpenter_api::crd::all() {
+            let open = options.definition == Definition::OpenKubelet;
+            if open && definition["spec"]["names"]["kind"] == "EC2NodeClass" {
+                definition = karpenter_api::crd::ec2_node_class_with_open_kubelet();
+            }
             let definition = serde_json::from_value(definition).unwrap();
             crds.create(&PostParams::default(), &definition).await.unwrap();
         }

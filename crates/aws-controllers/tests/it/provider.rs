@@ -11,9 +11,10 @@ use karpenter_aws::cloud::{
     ApiError, Ec2Reads as _, Ec2Writes as _, Filter, InstanceInfo, InstanceTypeInfo, Lookups as _, NetworkCard,
     NetworkInfo, ReservationInfo, SubnetInfo, TypeOffering,
 };
-use karpenter_aws::instance_types::Sizing;
+use karpenter_aws::expressions;
 use karpenter_aws::instance_types::catalogue::Catalogue;
 use karpenter_aws::instance_types::offerings::Market;
+use karpenter_aws::instance_types::{Evaluated, Programs, Sizing, expression_texts};
 use karpenter_aws::launch::failures::Effect;
 use karpenter_aws::launch::templates::Template;
 use karpenter_aws::pricing::PriceBook;
@@ -77,6 +78,14 @@ fn known(name: &str, arch: &str) -> InstanceTypeInfo {
     }
 }
 
+fn sizing() -> Sizing {
+    Sizing { region: "us-west-2".to_owned(), vm_memory_overhead_percent: 0.075, reserved_enis: 0 }
+}
+
+fn programs(class: &NodeClass) -> Programs {
+    expressions::Cache::default().compiled(expression_texts(class).into_iter(), Timestamp::UNIX_EPOCH)
+}
+
 impl Provider {
     pub(crate) fn new(account: Arc<Account>, clock: Arc<dyn Clock>) -> Self {
         let mut catalogue = Catalogue::default();
@@ -119,8 +128,15 @@ impl Shared for Provider {
             reservations: None,
             now: self.now(),
         };
-        let sizing = Sizing { region: "us-west-2".to_owned(), vm_memory_overhead_percent: 0.075, reserved_enis: 0 };
-        Ok(Arc::new(self.catalogue.listing(class, &sizing, None, &market, &|_| (None, None))?))
+        Ok(Arc::new(self.catalogue.listing(class, &sizing(), None, &market, &|_| (None, None))?))
+    }
+
+    fn evaluated(&self, class: &NodeClass, types: &[InstanceType]) -> BTreeMap<String, Evaluated> {
+        self.catalogue.evaluated(class, &sizing(), &programs(class), types)
+    }
+
+    fn expressions_hold(&self, class: &NodeClass) -> Option<Result<(), String>> {
+        self.catalogue.expressions_hold(class, &sizing(), &programs(class))
     }
 
     async fn ensure_template(&self, _: &str, template: &Template) -> Result<(), ApiError> {

@@ -157,15 +157,13 @@ async fn keeps_the_contract() {
     assert_eq!(violations(&subject).await, Vec::<String>::new());
 }
 
-/// A thousand take more than a minute of the emulator; `a_thousand_claims` of the provider has them in memory.
-/// `CLAIMS=1000 cargo test -p karpenter-aws-sdk --test it many_claims_at_once -- --nocapture`
-const USUAL: usize = 120;
+const CLAIMS: usize = 1000;
 
 /// AWS-194 to AWS-196, AWS-160, AWS-200: one fleet for each claim (docs/decisions/0010), everything else shared: one template,
 /// and as many looks and terminations as batches make.
 #[tokio::test]
-async fn many_claims_at_once() {
-    let claims = std::env::var("CLAIMS").map_or(USUAL, |text| text.parse().unwrap());
+async fn a_thousand_claims_at_once() {
+    let claims = CLAIMS;
     let subject = OnEmulator::new().await;
     let before = subject.world.account.calls().len();
     let all: Vec<ClaimView> = (0..claims).map(|_| subject.claim()).collect();
@@ -194,9 +192,9 @@ async fn many_claims_at_once() {
     println!("{claims} claims, launched in {launched_in:.1?}: CreateFleet {fleets}, {}", shown.join(", "));
     assert_eq!((fleets, count("CreateLaunchTemplate")), (claims, 1));
     assert!(count("DescribeLaunchTemplates") <= 1 && count("DescribeCluster") <= 1, "{shown:?}");
-    // Who asks together shares a call. The emulator launches one after the other, so looks at new instances come one by one; how few
-    // they are where answers come together is shown by `a_thousand_claims`.
-    assert!(count("DescribeInstances") <= 2 * claims && count("TerminateInstances") <= claims / 10, "{shown:?}");
+    // Those who ask together share a call: 5 looks for instances of a predecessor, 2 before the end, 2 ends. All may take a few more on a
+    // busy machine, where not everybody asks at once.
+    assert!(count("DescribeInstances") <= claims / 20 && count("TerminateInstances") <= claims / 50, "{shown:?}");
     let known = fleets + shared.iter().map(|name| count(name)).sum::<usize>();
     assert_eq!(known, calls.len(), "nothing else is called");
 }

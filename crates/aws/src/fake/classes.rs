@@ -77,5 +77,6 @@ pub fn settings() -> ProviderSettings {
         reserved_capacity: true,
         subnet_refresh_interval: SignedDuration::from_mins(1),
         reboot_reasons: Vec::new(),
+        kubelet_expressions: false,
     }
 }

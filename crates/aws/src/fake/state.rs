@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Death, Pace, Refusal};
@@ -165,6 +167,12 @@ impl State {
         self.faults.clear();
         self.refusals.clear();
         self.pace.shown_after = SignedDuration::ZERO;
+    }
+
+    /// User data of all launch templates, as it was before base64.
+    pub fn user_data(&self) -> Vec<String> {
+        let texts = self.templates.values().map(|(_, request)| STANDARD.decode(&request.data.user_data));
+        texts.flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
     }
 
     pub fn template_ids(&self) -> Vec<String> {

@@ -31,7 +31,7 @@ pub(super) fn capacity(info: &InstanceTypeInfo, facts: &TypeFacts<'_>) -> Result
         .with(CPU, Quantity::units(info.vcpus))
         .with(MEMORY, memory(info, facts.sizing))
         .with(EPHEMERAL_STORAGE, ephemeral_storage(info, facts.class)?)
-        .with(PODS, Quantity::units(pods(info, facts)))
+        .with(PODS, Quantity::units(pods(info, facts)?))
         .with(POD_ENI, Quantity::units(limits.and_then(|limits| limits.branch_interfaces).unwrap_or_default()))
         .with(EFA, Quantity::units(efa(info, facts.class)));
     for (maker, resource) in GPUS {

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::quantity::Quantity;
+use karpenter_model::resources::PODS;
 
+use super::evaluated::{Evaluated, Programs, evaluated, failing_expression};
 use super::offerings::{Market, offerings_of};
 use super::{PlacementGroup, Sizing, TypeFacts, resolve};
-use crate::class::NodeClass;
+use crate::class::{ClassError, NodeClass};
 use crate::cloud::{Filter, InstanceTypeInfo, TypeOffering};
+use crate::expressions::on_a_large_stack;
 
 /// The types that nodes can be made of.
 pub fn type_filters() -> Vec<Filter> {
@@ -19,7 +22,7 @@ pub fn type_filters() -> Vec<Filter> {
 }
 
 /// Why there is no list, instead of an empty one that would look as if nothing were sold (AWS-115).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoListing {
     #[error("no instance types are known")]
     Types,
@@ -27,10 +30,15 @@ pub enum NoListing {
     Offerings,
     #[error("the node class has no subnets")]
     Subnets,
+    /// Defaults instead of what an expression says would make nodes that nobody asked for.
+    #[error(transparent)]
+    MaxPods(ClassError),
+    #[error("{0}")]
+    NotEvaluated(String),
 }
 
 /// What nodes were seen to have, by type: memory and volumes.
-pub type Observed<'a> = dyn Fn(&str) -> (Option<Quantity>, Option<u32>) + 'a;
+pub type Observed<'a> = dyn Fn(&str) -> (Option<Quantity>, Option<u32>) + Sync + 'a;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalogue {
@@ -78,7 +86,7 @@ impl Catalogue {
         market: &Market<'_>,
         observed: &Observed<'_>,
     ) -> Result<Vec<InstanceType>, NoListing> {
-        let types = self.resolved(class, sizing, placement_group, observed)?;
+        let types = self.resolved(class, sizing, placement_group, observed, None)?;
         let sold = |known: InstanceType| InstanceType {
             offerings: self.offerings(&known.name, class, sizing, placement_group, market),
             ..known
@@ -93,6 +101,7 @@ impl Catalogue {
         sizing: &Sizing,
         placement_group: Option<&PlacementGroup>,
         observed: &Observed<'_>,
+        expressions: Option<&Programs>,
     ) -> Result<Vec<InstanceType>, NoListing> {
         if self.types.is_empty() {
             return Err(NoListing::Types);
@@ -103,14 +112,69 @@ impl Catalogue {
         if class.subnets().is_empty() {
             return Err(NoListing::Subnets);
         }
+        let resolved = || self.all_resolved(class, sizing, placement_group, observed, expressions);
+        if expressions.is_some() && class.kubelet.has_expressions() {
+            return on_a_large_stack(resolved).map_err(NoListing::NotEvaluated)?;
+        }
+        resolved()
+    }
+
+    fn all_resolved(
+        &self,
+        class: &NodeClass,
+        sizing: &Sizing,
+        placement_group: Option<&PlacementGroup>,
+        observed: &Observed<'_>,
+        expressions: Option<&Programs>,
+    ) -> Result<Vec<InstanceType>, NoListing> {
         let nowhere = BTreeSet::new();
         let resolved = self.types.iter().filter_map(|info| {
             let (observed_memory, observed_attachments) = observed(&info.name);
             let zones = self.zones.get(&info.name).unwrap_or(&nowhere);
-            let facts = TypeFacts { class, sizing, placement_group, zones, observed_memory, observed_attachments };
-            resolve(info, &facts).ok()
+            let facts =
+                TypeFacts { class, sizing, placement_group, zones, observed_memory, observed_attachments, expressions };
+            match resolve(info, &facts) {
+                Ok(known) => Some(Ok(known)),
+                Err(error @ ClassError::MaxPods { .. }) => Some(Err(NoListing::MaxPods(error))),
+                Err(_) => None,
+            }
         });
-        Ok(resolved.collect())
+        resolved.collect()
+    }
+
+    /// What the class's expressions come to for these types, by name; only those that say anything.
+    pub fn evaluated(
+        &self,
+        class: &NodeClass,
+        sizing: &Sizing,
+        programs: &Programs,
+        types: &[InstanceType],
+    ) -> BTreeMap<String, Evaluated> {
+        let zones = BTreeSet::new();
+        let facts = expression_facts(class, sizing, &zones, programs);
+        let all = on_a_large_stack(|| {
+            let evaluated = types.iter().filter_map(|known| {
+                let pods = known.capacity.amount(PODS).value();
+                Some((known.name.clone(), evaluated(self.get(&known.name)?, &facts, pods)))
+            });
+            evaluated.filter(|(_, evaluated)| *evaluated != Evaluated::default()).collect()
+        });
+        // As any expression that fails: the amounts are left out.
+        all.unwrap_or_default()
+    }
+
+    /// Whether the class's expressions hold for every type; nothing is said while no type is known (AWS-99).
+    pub fn expressions_hold(
+        &self,
+        class: &NodeClass,
+        sizing: &Sizing,
+        programs: &Programs,
+    ) -> Option<Result<(), String>> {
+        let zones = BTreeSet::new();
+        let facts = expression_facts(class, sizing, &zones, programs);
+        let failing = on_a_large_stack(|| self.types.iter().find_map(|info| failing_expression(info, &facts)));
+        let failing = failing.unwrap_or_else(Some);
+        (!self.types.is_empty()).then(|| failing.map_or(Ok(()), Err))
     }
 
     /// How one of the types can be bought; not at all if it is none of them.
@@ -125,13 +189,32 @@ impl Catalogue {
         let Some(info) = self.get(name) else { return Vec::new() };
         let nowhere = BTreeSet::new();
         let zones = self.zones.get(name).unwrap_or(&nowhere);
-        let (observed_memory, observed_attachments) = (None, None);
-        let facts = TypeFacts { class, sizing, placement_group, zones, observed_memory, observed_attachments };
+        let (observed_memory, observed_attachments, expressions) = (None, None, None);
+        let facts =
+            TypeFacts { class, sizing, placement_group, zones, observed_memory, observed_attachments, expressions };
         offerings_of(info, &facts, market)
     }
 
     pub fn types(&self) -> &[InstanceTypeInfo] {
         &self.types
+    }
+}
+
+/// Expressions ask neither for zones nor for what was observed.
+fn expression_facts<'a>(
+    class: &'a NodeClass,
+    sizing: &'a Sizing,
+    zones: &'a BTreeSet<String>,
+    programs: &'a Programs,
+) -> TypeFacts<'a> {
+    TypeFacts {
+        class,
+        sizing,
+        placement_group: None,
+        zones,
+        observed_memory: None,
+        observed_attachments: None,
+        expressions: Some(programs),
     }
 }
 

@@ -1,7 +1,8 @@
 //! How many pods a node takes (AWS-122, AWS-123).
 
 use super::TypeFacts;
-use crate::class::NodeClass;
+use super::evaluated::evaluated_max_pods;
+use crate::class::{ClassError, NodeClass};
 use crate::cloud::InstanceTypeInfo;
 
 /// What Windows nodes take, where nobody says otherwise.
@@ -18,15 +19,23 @@ pub fn interface_limited_pods(info: &InstanceTypeInfo, class: &NodeClass, reserv
     }
 }
 
-pub(super) fn pods(info: &InstanceTypeInfo, facts: &TypeFacts<'_>) -> i64 {
-    let (class, family) = (facts.class, facts.class.family);
-    let pods = match class.kubelet.max_pods {
+/// What a node takes where the class says nothing of it.
+pub(super) fn default_pods(info: &InstanceTypeInfo, facts: &TypeFacts<'_>) -> i64 {
+    if facts.class.family.pods_by_interfaces() {
+        interface_limited_pods(info, facts.class, facts.sizing.reserved_enis)
+    } else {
+        WITHOUT_INTERFACES
+    }
+}
+
+pub(super) fn pods(info: &InstanceTypeInfo, facts: &TypeFacts<'_>) -> Result<i64, ClassError> {
+    let (kubelet, family) = (&facts.class.kubelet, facts.class.family);
+    let pods = match kubelet.max_pods {
         Some(pods) => pods,
-        None if family.pods_by_interfaces() => interface_limited_pods(info, class, facts.sizing.reserved_enis),
-        None => WITHOUT_INTERFACES,
+        None => evaluated_max_pods(info, facts)?.unwrap_or_else(|| default_pods(info, facts)),
     };
-    match class.kubelet.pods_per_core.filter(|_| family.honours_pods_per_core()) {
+    Ok(match kubelet.pods_per_core.filter(|_| family.honours_pods_per_core()) {
         Some(per_core) => pods.min(per_core.saturating_mul(info.vcpus)),
         None => pods,
-    }
+    })
 }

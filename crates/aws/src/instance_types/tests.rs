@@ -148,6 +148,7 @@ fn discovered_memory() {
         zones: &zones,
         observed_memory,
         observed_attachments: None,
+        expressions: None,
     };
     let info = type_info("m5.large");
     let (estimated, observed) = (resolve(&info, &facts(None)), resolve(&info, &facts(Some(kib(7_600_000)))));
@@ -187,6 +188,7 @@ fn attachment_limits() {
         zones: &zones,
         observed_memory: None,
         observed_attachments: seen.get("m5.large", 1, now),
+        expressions: None,
     };
     assert_eq!(limit(&resolve(&type_info("m5.large"), &facts).unwrap()), 25);
 }

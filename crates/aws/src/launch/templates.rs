@@ -4,10 +4,12 @@ mod parts;
 
 use std::collections::BTreeMap;
 
+use karpenter_api::kinds::ec2nodeclass::KubeletConfiguration;
 use karpenter_api::names::aws;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::instance_type::{InstanceType, Offering};
 use karpenter_model::labels::{self, LabelRules};
+use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirement;
 use karpenter_model::resources::PODS;
 
@@ -17,7 +19,7 @@ use super::tags::{effective_tags, template_tags};
 use crate::class::{ClassError, NodeClass};
 use crate::cloud::{LaunchTemplateData, LaunchTemplateRequest, ReservationSpec};
 use crate::fnv;
-use crate::instance_types::PlacementGroup;
+use crate::instance_types::{Evaluated, PlacementGroup};
 use crate::user_data::{
     Bootstrap, Cluster, ImageVersion, Rendered, UserDataError, image_version, node_labels, node_taints, render,
 };
@@ -38,6 +40,8 @@ pub struct LaunchFacts<'a> {
     pub placement_group: Option<&'a PlacementGroup>,
     /// The gate: without it no template says anything about reservations.
     pub reserved_capacity: bool,
+    /// What expressions for reserved amounts come to, by type; none for types that have none (AWS-101).
+    pub evaluated: &'a BTreeMap<String, Evaluated>,
     pub rules: &'a LabelRules,
 }
 
@@ -81,6 +85,7 @@ struct Key {
     pods: i64,
     efa: i64,
     reservation: Option<TargetReservation>,
+    evaluated: Evaluated,
 }
 
 pub fn templates(types: &[InstanceType], facts: &LaunchFacts<'_>) -> Result<Vec<Template>, TemplateError> {
@@ -95,7 +100,8 @@ pub fn templates(types: &[InstanceType], facts: &LaunchFacts<'_>) -> Result<Vec<
         let efa = if wants_efa { known.capacity.amount(EFA).value() } else { 0 };
         for reservation in target_reservations(known, facts) {
             let pods = known.capacity.amount(PODS).value();
-            let key = Key { image: image.id.clone(), pods, efa, reservation };
+            let evaluated = facts.evaluated.get(&known.name).cloned().unwrap_or_default();
+            let key = Key { image: image.id.clone(), pods, efa, reservation, evaluated };
             groups.entry(key).or_default().push(known.clone());
         }
     }
@@ -169,9 +175,10 @@ fn user_data(key: &Key, facts: &LaunchFacts<'_>) -> Result<Rendered, UserDataErr
     let class = facts.class;
     let labels = node_labels(&facts.claim.labels, facts.capacity_type, class.family);
     let taints = node_taints(&facts.claim.taints, &facts.claim.startup_taints);
+    let kubelet = class.spec.kubelet.as_ref().map(|kubelet| without_expressions(kubelet, &key.evaluated));
     let bootstrap = Bootstrap {
         cluster: facts.cluster,
-        kubelet: class.spec.kubelet.as_ref(),
+        kubelet: kubelet.as_ref(),
         pods: key.pods,
         labels: &labels,
         taints: &taints,
@@ -185,6 +192,21 @@ fn user_data(key: &Key, facts: &LaunchFacts<'_>) -> Result<Rendered, UserDataErr
         },
     };
     render(class.family, &bootstrap)
+}
+
+/// The kubelet is told amounts only; an expression that comes to none is left out (AWS-94, AWS-99).
+fn without_expressions(kubelet: &KubeletConfiguration, evaluated: &Evaluated) -> KubeletConfiguration {
+    let mut told = kubelet.clone();
+    told.other.remove("maxPods");
+    for (given, evaluated) in
+        [(&mut told.kube_reserved, &evaluated.kube_reserved), (&mut told.system_reserved, &evaluated.system_reserved)]
+    {
+        if let Some(given) = given {
+            given.retain(|_, text| text.parse::<Quantity>().is_ok());
+            given.extend(evaluated.iter().map(|(resource, text)| (resource.clone(), text.clone())));
+        }
+    }
+    told
 }
 
 /// Anything but a reserved launch stays out of reservations that would take it in (AWS-269).

@@ -14,7 +14,7 @@ use super::templates::{LaunchFacts, Template, TemplateError, templates};
 use crate::class::NodeClass;
 use crate::cloud::{FleetRequest, LaunchTemplateRequest};
 use crate::fixtures::{class_with, sold};
-use crate::instance_types::PlacementGroup;
+use crate::instance_types::{Evaluated, PlacementGroup};
 use crate::user_data::Cluster;
 
 /// A launch to be changed by a test: two images, a claim of pool `default`.
@@ -27,6 +27,7 @@ struct Launch {
     tenancy: &'static str,
     group: Option<PlacementGroup>,
     gate: bool,
+    evaluated: BTreeMap<String, Evaluated>,
     rules: LabelRules,
     types: Vec<&'static str>,
     left: Vec<(&'static str, u32)>,
@@ -73,6 +74,7 @@ fn launch_with(spec: &Value, status: &Value) -> Launch {
         tenancy: "default",
         group: None,
         gate: true,
+        evaluated: BTreeMap::new(),
         rules: LabelPolicy::aws().rules().clone(),
         types: vec!["m5.large"],
         left: Vec::new(),
@@ -90,6 +92,7 @@ impl Launch {
             tenancy: self.tenancy,
             placement_group: self.group.as_ref(),
             reserved_capacity: self.gate,
+            evaluated: &self.evaluated,
             rules: &self.rules,
         }
     }

@@ -11,10 +11,11 @@ use karpenter_model::instance_type::InstanceType;
 use karpenter_platform::{CallError, Instance, InstanceError, RebootError};
 use tracing::info;
 
+use super::launching::{CLAIM_UID_TAG, SERVING};
 use super::{AwsProvider, Described, Ended};
 use crate::batching::missing;
 use crate::class::NodeClass;
-use crate::cloud::{ApiError, Ec2Reads, Ec2Writes, InstanceInfo};
+use crate::cloud::{ApiError, Ec2Reads, Ec2Writes, Filter, InstanceInfo};
 use crate::instances::{Deletion, EXISTING, KnownShape, answer, deletion, is_terminating, list_filters};
 use crate::launch::tags;
 use crate::provider_id::instance_id;
@@ -241,6 +242,23 @@ pub(super) fn describe(reads: Arc<dyn Ec2Reads>, ids: Vec<String>) -> BoxFuture<
             None => single.get(id).cloned().unwrap_or(Ok(None)),
         };
         ids.iter().map(share).collect()
+    }
+    .boxed()
+}
+
+/// One call for many claims: after a change of leader every launch asks whether its predecessor has made it already. A failure is
+/// everybody's, who then asks again later.
+pub(super) fn tagged(reads: Arc<dyn Ec2Reads>, uids: Vec<String>) -> BoxFuture<'static, Vec<Described>> {
+    async move {
+        let own =
+            [Filter::new(format!("tag:{CLAIM_UID_TAG}"), distinct(&uids)), Filter::new("instance-state-name", SERVING)];
+        let mut found = match reads.instances(&own).await {
+            Ok(found) => found,
+            Err(error) => return uids.iter().map(|_| Err(error.clone())).collect(),
+        };
+        found.sort_by(|a, b| (a.launched, &a.id).cmp(&(b.launched, &b.id)));
+        let first = |uid: &String| found.iter().find(|info| info.tags.get(CLAIM_UID_TAG) == Some(uid)).cloned();
+        uids.iter().map(|uid| Ok(first(uid))).collect()
     }
     .boxed()
 }

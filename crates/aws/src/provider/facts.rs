@@ -11,6 +11,7 @@ use super::attempts::Attempts;
 use super::groups::Groups;
 use crate::class::NodeClass;
 use crate::cloud::{InstanceInfo, ReservationInfo, SubnetInfo};
+use crate::expressions;
 use crate::fnv;
 use crate::instance_types::catalogue::Catalogue;
 use crate::instance_types::{DiscoveredAttachments, DiscoveredMemory};
@@ -49,6 +50,8 @@ pub(super) struct Facts {
     pub(super) attachments: DiscoveredAttachments,
     /// Moves with either of the two.
     pub(super) discovered_version: u64,
+    /// Of classes, compiled (AWS-100).
+    pub(super) expressions: expressions::Cache,
     pub(super) groups: Groups,
     pub(super) attempts: Attempts,
     pub(super) reboots: AcceptedReboots,
@@ -75,6 +78,7 @@ impl Facts {
             memory: DiscoveredMemory::default(),
             attachments: DiscoveredAttachments::default(),
             discovered_version: 0,
+            expressions: expressions::Cache::default(),
             groups: Groups::default(),
             attempts: Attempts::default(),
             reboots: AcceptedReboots::default(),

@@ -12,9 +12,9 @@ use tracing::{debug, error, info};
 use super::{AwsProvider, Notice};
 use crate::batching::{CREATE_FLEET, hand_out};
 use crate::class::NodeClass;
-use crate::cloud::{ApiError, Filter, FleetAnswer, FleetInstance, InstanceInfo, Run};
+use crate::cloud::{ApiError, FleetAnswer, FleetInstance, InstanceInfo, Run};
 use crate::family::AmiFamily;
-use crate::instance_types::PlacementGroup;
+use crate::instance_types::{Evaluated, PlacementGroup};
 use crate::instances::{KnownShape, answer, launch_annotations};
 use crate::launch::choice::{capacity_type, lacks_flexibility, tenancy};
 use crate::launch::failures::{Attempt, Effect, FailedCall, effects, failed_call, launch_failures, no_instance};
@@ -32,7 +32,7 @@ pub const CLAIM_UID_TAG: &str = "karpenter.k8s.aws/nodeclaim-uid";
 const CLOCKS_DIFFER: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
 
 /// States in which an instance can still serve its claim.
-const SERVING: [&str; 4] = ["pending", "running", "stopping", "stopped"];
+pub(super) const SERVING: [&str; 4] = ["pending", "running", "stopping", "stopped"];
 
 /// How many names a line of the log has.
 const NAMED: usize = 5;
@@ -46,6 +46,7 @@ struct Launch<'a> {
     types: Vec<InstanceType>,
     capacity_type: &'static str,
     tenancy: &'static str,
+    evaluated: BTreeMap<String, Evaluated>,
 }
 
 fn explained(reason: &str, message: impl Into<String>) -> CreateError {
@@ -55,8 +56,7 @@ fn explained(reason: &str, message: impl Into<String>) -> CreateError {
 impl AwsProvider {
     pub(super) async fn launch(&self, claim: &ClaimView) -> Result<Instance, CreateError> {
         let name = &claim.node_class.name;
-        let object = self.classes.get(name).filter(|object| object.metadata.deletion_timestamp.is_none());
-        let Some(object) = object else {
+        let Some(object) = self.living_object(name) else {
             self.reports.notice(Notice::NoClassForClaim(claim));
             return Err(CreateError::InsufficientCapacity(format!("EC2NodeClass {name} does not exist or is going")));
         };
@@ -88,14 +88,10 @@ impl AwsProvider {
 
     /// What EC2 shows with the claim's tag; the oldest, should there be several: the others are collected.
     pub(super) async fn tagged_instance(&self, claim: &ClaimView) -> Result<Option<InstanceInfo>, CallError> {
-        let own = [
-            Filter::new(format!("tag:{CLAIM_UID_TAG}"), [claim.uid.as_str()]),
-            Filter::new("instance-state-name", SERVING),
-        ];
-        let found = self.clients.reads.instances(&own).await;
-        let mut found = found.map_err(|error| CallError::new("DescribeInstances", error))?;
-        found.sort_by(|a, b| (a.launched, &a.id).cmp(&(b.launched, &b.id)));
-        let first = found.into_iter().next();
+        let call = "DescribeInstances";
+        let found = self.tagged.ask(claim.uid.clone()).await;
+        let found = found.ok_or_else(|| CallError::new(call, "the answer got lost"))?;
+        let first = found.map_err(|error| CallError::new(call, error))?;
         if let Some(info) = &first {
             let now = self.now();
             let mut facts = self.facts();
@@ -138,7 +134,8 @@ impl AwsProvider {
                 "few instance types to choose from while on-demand stands in for spot; at least 5 are recommended");
         }
         let tenancy = tenancy(&claim.requirements);
-        Ok(Launch { claim, class, group, cluster, types, capacity_type, tenancy })
+        let evaluated = self.evaluated(class, &types);
+        Ok(Launch { claim, class, group, cluster, types, capacity_type, tenancy, evaluated })
     }
 
     fn worth_asking_for(&self, claim: &ClaimView, listed: &[InstanceType]) -> Result<Vec<InstanceType>, CreateError> {
@@ -239,6 +236,7 @@ impl AwsProvider {
             tenancy: launch.tenancy,
             placement_group: launch.group.as_ref(),
             reserved_capacity: self.settings.reserved_capacity,
+            evaluated: &launch.evaluated,
             rules: self.policy.rules(),
         }
     }

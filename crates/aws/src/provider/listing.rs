@@ -12,9 +12,9 @@ use karpenter_platform::{CallError, InstanceTypesError};
 use super::facts::{Facts, disks_key, images_key, key};
 use super::{AwsProvider, GroupError, OfferingRow, TypeRow};
 use crate::class::NodeClass;
-use crate::instance_types::PlacementGroup;
 use crate::instance_types::catalogue::NoListing;
 use crate::instance_types::offerings::Market;
+use crate::instance_types::{Evaluated, PlacementGroup, expression_texts};
 
 /// However little changes, a list is made anew after this time.
 const KEPT: SignedDuration = SignedDuration::from_mins(5);
@@ -60,10 +60,12 @@ pub enum ListingError {
 impl AwsProvider {
     pub(super) async fn types_of_pool(&self, pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
         let name = &pool.node_class.name;
-        let Some((_, class)) = self.living_class(name) else {
+        let Some(object) = self.living_object(name) else {
             self.reports.notice(super::Notice::NoClassForPool(&pool.name));
             return Err(InstanceTypesError::NodeClassNotReady(format!("EC2NodeClass {name} is not there")));
         };
+        let class = NodeClass::read(&object)
+            .map_err(|error| InstanceTypesError::NodeClassNotReady(format!("EC2NodeClass {name}: {error}")))?;
         let listed = self.types_of_class(&class).await;
         listed.map_err(|error| CallError::new("instance types", error).into())
     }
@@ -83,6 +85,7 @@ impl AwsProvider {
         let now = self.now();
         let mut facts = self.facts();
         facts.unavailable.sweep(now);
+        let programs = facts.expressions.compiled(expression_texts(class).into_iter(), now);
         let ids = class.subnets().iter().filter_map(|subnet| Some((subnet.zone.clone(), subnet.zone_id.clone()?)));
         facts.zone_ids.extend(ids);
         let shape = Shape {
@@ -115,7 +118,8 @@ impl AwsProvider {
         } else {
             let (images, disks) = (images_key(class), disks_key(class));
             let observed = |name: &str| (facts.memory.get(name, images, now), facts.attachments.get(name, disks, now));
-            let mut types = facts.catalogue.resolved(class, &self.settings.sizing, group, &observed)?;
+            let programs = self.settings.kubelet_expressions.then_some(&programs);
+            let mut types = facts.catalogue.resolved(class, &self.settings.sizing, group, &observed, programs)?;
             for one in &mut types {
                 one.offerings = self.offerings(&facts, &one.name, class, group, &market, now);
             }
@@ -146,6 +150,25 @@ impl AwsProvider {
             now,
         };
         facts.catalogue.offerings(name, class, &self.settings.sizing, group, &market)
+    }
+
+    /// What expressions in the class come to for these types (AWS-101).
+    pub fn evaluated(&self, class: &NodeClass, types: &[InstanceType]) -> BTreeMap<String, Evaluated> {
+        if !self.settings.kubelet_expressions || !class.kubelet.has_expressions() {
+            return BTreeMap::new();
+        }
+        let now = self.now();
+        let mut facts = self.facts();
+        let programs = facts.expressions.compiled(expression_texts(class).into_iter(), now);
+        facts.catalogue.evaluated(class, &self.settings.sizing, &programs, types)
+    }
+
+    /// Whether they hold for every type there is (AWS-99).
+    pub fn expressions_hold(&self, class: &NodeClass) -> Option<Result<(), String>> {
+        let now = self.now();
+        let mut facts = self.facts();
+        let programs = facts.expressions.compiled(expression_texts(class).into_iter(), now);
+        facts.catalogue.expressions_hold(class, &self.settings.sizing, &programs)
     }
 
     /// Rows of the metrics of types, by name.

@@ -4,6 +4,7 @@ mod contract;
 mod deaths;
 mod drift;
 mod existing;
+mod expressions;
 mod launching;
 mod listing;
 mod prices;

@@ -276,3 +276,23 @@ fn settings_that_not_every_family_has() {
         assert_eq!(text.to_lowercase().replace('-', "").contains("podspercore"), per_core, "{family}");
     }
 }
+
+/// AWS-86, AC-206: settings of an open definition reach nodes as they are.
+#[test]
+fn other_settings_are_told_as_they_are() {
+    let kubelet = json!({
+        "serializeImagePulls": false,
+        "topologyManagerPolicy": "best-effort",
+        "containerLogMaxSize": "50Mi",
+        "memorySwap": {"swapBehavior": "NoSwap"},
+    });
+    let text = Case { kubelet, ..case(AmiFamily::Al2023) }.render();
+    for line in [
+        "serializeImagePulls: false",
+        "topologyManagerPolicy: best-effort",
+        "containerLogMaxSize: 50Mi",
+        "swapBehavior: NoSwap",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}

@@ -21,7 +21,7 @@ fn object(conditions: &[(&str, &str)], tags: &Value) -> EC2NodeClass {
 
 fn early(conditions: &[(&str, &str)], tags: &Value) -> Option<Verdict> {
     let object = object(conditions, tags);
-    verdict_without_calls(&object, &NodeClass::read(&object).unwrap())
+    dependencies_verdict(&object).or_else(|| tags_verdict(&NodeClass::read(&object).unwrap()))
 }
 
 const READY: [(&str, &str); 4] = [

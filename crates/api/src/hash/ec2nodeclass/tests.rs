@@ -198,6 +198,10 @@ fn every_hashed_member_matters() {
         kubelet(json!({ "imageGCHighThresholdPercent": 60 })),
         kubelet(json!({ "imageGCLowThresholdPercent": 60 })),
         kubelet(json!({ "cpuCFSQuota": false })),
+        kubelet(json!({ "maxPods": "vcpus * 12" })),
+        kubelet(json!({ "maxPods": "vcpus * 21" })),
+        kubelet(json!({ "topologyManagerPolicy": "best-effort" })),
+        kubelet(json!({ "topologyManagerPolicy": "restricted" })),
     ];
     let mut hashes: Vec<_> = changes.iter().map(|change| hash_with(&full(change.clone()), "ca")).collect();
     hashes.push(hash_with(&full(json!({})), "other-ca"));

@@ -3,6 +3,7 @@
 use karpenter_api::conditions::Conditioned as _;
 use karpenter_api::kinds::EC2NodeClass;
 use karpenter_aws::cloud::ApiError;
+use karpenter_aws::kubelet_checks::Definition;
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, options, says};
@@ -158,5 +159,53 @@ async fn the_range_of_services() {
     assert_eq!(verdict(&desk.add_class("later", json!({})).await), ("Unknown", "AwaitingReconciliation"));
     desk.account.mend("DescribeCluster");
     desk.wait(65).await;
+    assert_eq!(verdict(&desk.class("default").await).0, "True");
+}
+
+/// AWS-102, AC-91, AC-94, AC-95, AC-96: what of open settings is wrong, in the order of the steps, until the class changes.
+#[tokio::test(start_paused = true)]
+async fn open_settings_of_the_kubelet() {
+    let mut open = options();
+    (open.definition, open.kubelet_expressions) = (Definition::OpenKubelet, true);
+    let desk = Desk::with(open).await;
+    let class = desk.add_class("default", json!({ "kubelet": { "maxPods": "vcpus * 10" } })).await;
+    assert_eq!(verdict(&class).0, "True", "{:?}", class.conditions());
+    let spec = |kubelet: Value| json!({ "spec": { "kubelet": kubelet } });
+    for (kubelet, want) in [
+        (json!({ "maxPods": null, "speed": 1 }), ("False", "InvalidKubeletConfiguration")),
+        (json!({ "speed": null, "podsPerCore": "x" }), ("False", "InvalidKubeletConfiguration")),
+        (json!({ "podsPerCore": null, "maxPods": "vcpus *" }), ("False", "KubeletExpressionInvalid")),
+        (json!({ "maxPods": "vcpus - 100" }), ("False", "KubeletExpressionEvaluationFailed")),
+        (
+            json!({ "maxPods": null, "kubeReserved": { "cpu": "0 - vcpus" } }),
+            ("False", "KubeletExpressionEvaluationFailed"),
+        ),
+        (json!({ "kubeReserved": null, "topologyManagerPolicy": "best-effort" }), ("True", "ValidationSucceeded")),
+    ] {
+        desk.change::<EC2NodeClass>("default", spec(kubelet.clone())).await;
+        assert_eq!(verdict(&desk.class("default").await), want, "{kubelet}");
+    }
+    let bottlerocket = json!({ "amiFamily": "Bottlerocket", "amiSelectorTerms": [{ "id": "ami-amd" }],
+        "kubelet": { "topologyManagerPolicy": "best-effort" } });
+    let class = desk.add_class("rocket", bottlerocket).await;
+    assert_eq!(verdict(&class), ("False", "UnsupportedKubeletConfiguration"));
+
+    // Judged before what the class depends on, and the types after that.
+    let nowhere = |kubelet: Value| json!({ "subnetSelectorTerms": [{ "id": "subnet-9" }], "kubelet": kubelet });
+    let class = desk.add_class("a", nowhere(json!({ "maxPods": "vcpus *" }))).await;
+    assert_eq!(verdict(&class), ("False", "KubeletExpressionInvalid"));
+    let class = desk.add_class("b", nowhere(json!({ "maxPods": "vcpus - 100" }))).await;
+    assert_eq!(verdict(&class), ("False", "DependenciesNotReady"));
+}
+
+/// AWS-94, AC-94: without the gate.
+#[tokio::test(start_paused = true)]
+async fn expressions_without_the_gate() {
+    let mut open = options();
+    open.definition = Definition::OpenKubelet;
+    let desk = Desk::with(open).await;
+    let class = desk.add_class("default", json!({ "kubelet": { "maxPods": "vcpus * 10" } })).await;
+    assert_eq!(verdict(&class), ("False", "KubeletExpressionsDisabled"));
+    desk.change::<EC2NodeClass>("default", json!({ "spec": { "kubelet": { "maxPods": 110 } } })).await;
     assert_eq!(verdict(&desk.class("default").await).0, "True");
 }

@@ -49,6 +49,7 @@ impl Scene {
             zones: &self.type_zones,
             observed_memory: None,
             observed_attachments: None,
+            expressions: None,
         };
         let market = Market {
             zones: &self.zones,

@@ -152,6 +152,7 @@ fn reservations_and_placement_groups() {
         zones: &zones,
         observed_memory: None,
         observed_attachments: None,
+        expressions: None,
     };
     let known = resolve(&type_info("m5.large"), &facts).unwrap();
     assert_eq!(label(&known, aws::PLACEMENT_GROUP_ID), "pg-1");

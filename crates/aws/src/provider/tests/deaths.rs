@@ -180,3 +180,20 @@ async fn a_thousand_claims() {
     assert!(looks <= 4 && terminations <= 4, "{looks} {terminations}");
     assert_eq!(world.account.running().len(), 0);
 }
+
+/// AWS-196: after a change of leader every launch asks what its predecessor has made, many of them in one call.
+#[tokio::test(start_paused = true)]
+async fn predecessors_are_asked_after_together() {
+    let mut world = World::with(settings(), &["m5.large"]).await;
+    let claims: Vec<ClaimView> =
+        (0..300).map(|n| claim(&format!("claim-{n}"), &["m5.large"], &["on-demand"])).collect();
+    let first = join_all(claims[..150].iter().map(|claim| world.launched(claim))).await;
+    world.restart().await;
+    world.account.lock().calls.clear();
+    let launched = join_all(claims.iter().map(|claim| world.launched(claim))).await;
+    assert_eq!(world.account.running().len(), 300);
+    let same = first.iter().zip(&launched).all(|((_, before), (_, after))| before.provider_id == after.provider_id);
+    assert!(same, "those that were there are found");
+    let calls = |name: &str| world.account.calls(name);
+    assert_eq!((calls("CreateFleet"), calls("DescribeInstances")), (150, 2), "two hundred claims in a call");
+}

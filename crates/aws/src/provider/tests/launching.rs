@@ -58,7 +58,11 @@ async fn a_launch() {
     world.provider.list().await.unwrap();
     let shown = world.provider.get(&instance.provider_id).await.unwrap();
     assert_eq!(shown.labels, instance.labels);
-    assert_eq!(world.seen.take(), ["user data of default", "batch create_fleet 1"], "AWS-171");
+    assert_eq!(
+        world.seen.take(),
+        ["batch describe_instances 1", "user data of default", "batch create_fleet 1"],
+        "AWS-171"
+    );
 }
 
 /// AWS-146, AWS-147, AC-160, AC-161, AC-162, AC-208, AWS-177: nothing is asked of EC2 when the class is not there or not ready.
