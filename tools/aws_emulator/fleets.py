@@ -64,7 +64,8 @@ def _launch(response, account, data, override, lifecycle, tags, fleet):
         security_group_names=[],
         security_group_ids=groups,
         instance_type=override["InstanceType"],
-        is_instance_type_default=False,
+        # Keeps moto from looking through all types for this one, to no effect.
+        is_instance_type_default=True,
         region_name=backend.region_name,
         subnet_id=override.get("SubnetId"),
         tags=merged,

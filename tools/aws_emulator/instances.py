@@ -5,6 +5,7 @@ import time
 
 from moto.core.responses import ActionResult
 from moto.ec2.models import ec2_backends
+from moto.ec2.models.amis import AmiBackend
 from moto.ec2.models.instances import Instance, InstanceBackend
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import filter_reservations
@@ -111,7 +112,20 @@ def _describe_instance_status(original):
     return describe_instance_status
 
 
+def _describe_images(original):
+    def describe_images(self, ami_ids=(), filters=None, exec_users=None, owners=None):
+        # Asked for at each launch; moto would hold all of its 1,299 images against the filter.
+        if filters and list(filters) == ["image-id"] and not (ami_ids or exec_users or owners):
+            wanted = filters["image-id"]
+            wanted = [wanted] if isinstance(wanted, str) else wanted
+            if not any("*" in name for name in wanted):
+                return [self.amis[name] for name in wanted if name in self.amis]
+        return original(self, ami_ids=ami_ids, filters=filters, exec_users=exec_users, owners=owners)
+    return describe_images
+
+
 def install():
+    AmiBackend.describe_images = _describe_images(AmiBackend.describe_images)
     InstanceBackend.all_reservations = _all_reservations(InstanceBackend.all_reservations)
     Instance.terminate = _terminate(Instance.terminate)
     Instance.reboot = _reboot(Instance.reboot)

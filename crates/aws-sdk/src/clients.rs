@@ -9,7 +9,7 @@ use aws_config::{AppName, BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_sdk_ec2::config::retry::RetryConfig;
 use aws_sdk_ec2::config::{Credentials, ProvideCredentials, SharedHttpClient};
 use aws_smithy_http_client::tls;
-use karpenter_aws::cloud::{ApiError, Ec2Reads, Ec2Writes, Iam, Lookups, Queue};
+use karpenter_aws::cloud::{ApiError, CallObserver, Ec2Reads, Ec2Writes, Iam, Lookups, Queue};
 use karpenter_aws::pricing::pricing_endpoint_region;
 
 use crate::ec2_reads::Reads;
@@ -17,6 +17,7 @@ use crate::ec2_writes::Writes;
 use crate::failures::{chain, failure};
 use crate::iam::Profiles;
 use crate::lookups::Looker;
+use crate::observing::Observing;
 use crate::queue::Messages;
 
 /// Of one HTTP exchange (AWS-252). A long poll takes 20 s of it.
@@ -98,7 +99,7 @@ impl Clients {
 
 /// As the environment, profiles, the pod's identity or the instance say, in the order of the SDK's default chain (AWS-245). Fails
 /// when there are no credentials, which else every single call would say.
-pub async fn connect(version: &str) -> Result<Clients, ConnectError> {
+pub async fn connect(version: &str, observer: Arc<dyn CallObserver>) -> Result<Clients, ConnectError> {
     let config = loader(version)?.load().await;
     let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
     let provider = config.credentials_provider();
@@ -107,14 +108,18 @@ pub async fn connect(version: &str) -> Result<Clients, ConnectError> {
         None => Err("nobody provides them".to_owned()),
     };
     found.map_err(ConnectError::NoCredentials)?;
-    Ok(clients(&config, region))
+    Ok(clients(&config, region, observer))
 }
 
 /// To one endpoint for all services.
-pub async fn connect_to(fixed: &Fixed, version: &str) -> Result<Clients, ConnectError> {
+pub async fn connect_to(
+    fixed: &Fixed,
+    version: &str,
+    observer: Arc<dyn CallObserver>,
+) -> Result<Clients, ConnectError> {
     let credentials = Credentials::new(&fixed.access_key, &fixed.secret_key, None, None, "fixed");
     let loader = loader(version)?.region(Region::new(fixed.region.clone())).credentials_provider(credentials);
-    Ok(clients(&loader.endpoint_url(&fixed.endpoint).load().await, fixed.region.clone()))
+    Ok(clients(&loader.endpoint_url(&fixed.endpoint).load().await, fixed.region.clone(), observer))
 }
 
 fn loader(version: &str) -> Result<ConfigLoader, ConnectError> {
@@ -133,25 +138,31 @@ fn http_client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().tls_provider(rustls).build_https()
 }
 
-fn clients(config: &SdkConfig, region: String) -> Clients {
-    let ec2 = aws_sdk_ec2::Client::new(config);
+fn clients(config: &SdkConfig, region: String, observer: Arc<dyn CallObserver>) -> Clients {
+    let observing = Observing(observer);
+    let of_ec2 = || aws_sdk_ec2::config::Builder::from(config).interceptor(observing.clone());
+    let ec2 = aws_sdk_ec2::Client::from_conf(of_ec2().build());
     // Dry runs ask whether something is allowed; no is an answer and not a reason to ask again (AWS-252).
-    let once = aws_sdk_ec2::config::Builder::from(config).retry_config(RetryConfig::disabled()).build();
-    let once = aws_sdk_ec2::Client::from_conf(once);
+    let once = aws_sdk_ec2::Client::from_conf(of_ec2().retry_config(RetryConfig::disabled()).build());
     let prices = Region::new(pricing_endpoint_region(&region));
-    let prices = aws_sdk_pricing::config::Builder::from(config).region(prices).build();
+    let prices = aws_sdk_pricing::config::Builder::from(config).region(prices).interceptor(observing.clone()).build();
+    let iam = aws_sdk_iam::config::Builder::from(config).interceptor(observing.clone()).build();
+    let ssm = aws_sdk_ssm::config::Builder::from(config).interceptor(observing.clone()).build();
+    let eks = aws_sdk_eks::config::Builder::from(config).interceptor(observing.clone()).build();
+    let shifts = aws_sdk_arczonalshift::config::Builder::from(config).interceptor(observing.clone()).build();
+    let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(observing).build();
     Clients {
         region,
         reads: Arc::new(Reads(ec2.clone())),
         writes: Arc::new(Writes { client: ec2.clone(), once }),
-        iam: Arc::new(Profiles(aws_sdk_iam::Client::new(config))),
+        iam: Arc::new(Profiles(aws_sdk_iam::Client::from_conf(iam))),
         lookups: Arc::new(Looker {
-            parameters: aws_sdk_ssm::Client::new(config),
+            parameters: aws_sdk_ssm::Client::from_conf(ssm),
             prices: aws_sdk_pricing::Client::from_conf(prices),
-            clusters: aws_sdk_eks::Client::new(config),
-            shifts: aws_sdk_arczonalshift::Client::new(config),
+            clusters: aws_sdk_eks::Client::from_conf(eks),
+            shifts: aws_sdk_arczonalshift::Client::from_conf(shifts),
         }),
         check: Check(ec2),
-        sqs: Sqs(aws_sdk_sqs::Client::new(config)),
+        sqs: Sqs(aws_sdk_sqs::Client::from_conf(sqs)),
     }
 }

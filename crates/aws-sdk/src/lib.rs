@@ -9,6 +9,7 @@ mod ec2_writes;
 mod failures;
 mod iam;
 mod lookups;
+mod observing;
 mod queue;
 mod times;
 

@@ -3,6 +3,7 @@
 //! An adapter over an SDK fills the traits; tests fill them by hand. Names and texts are as AWS spells them, and what AWS
 //! may add one day (types, states, classes) is text, never an enum that could not hold it (AWS-250).
 
+mod calls;
 mod error;
 mod instance_type;
 mod instances;
@@ -10,6 +11,7 @@ mod launch;
 mod resources;
 mod services;
 
+pub use calls::{Call, CallObserver, Unobserved};
 pub use error::ApiError;
 pub use instance_type::{
     Accelerator, AttachmentLimit, Gpu, InstanceStorage, InstanceTypeInfo, NetworkCard, NetworkInfo, NeuronDevice,

@@ -70,8 +70,8 @@ pub(crate) async fn start(
     config: &Config,
     clock: Arc<dyn Clock>,
 ) -> Result<Started> {
-    let account = connect(&settings.aws, client, config).await?;
     let objects = Arc::new(ClusterObjects::default());
+    let account = connect(&settings.aws, client, config, objects.clone()).await?;
     let clients = provider::Clients {
         reads: account.clients.reads.clone(),
         writes: account.clients.writes.clone(),
@@ -117,8 +117,13 @@ struct Account {
 }
 
 /// Whatever is missing ends the start, in one line.
-async fn connect(settings: &AwsSettings, client: &Client, config: &Config) -> Result<Account> {
-    let clients = karpenter_aws_sdk::connect(env!("CARGO_PKG_VERSION")).await?;
+async fn connect(
+    settings: &AwsSettings,
+    client: &Client,
+    config: &Config,
+    observer: Arc<ClusterObjects>,
+) -> Result<Account> {
+    let clients = karpenter_aws_sdk::connect(env!("CARGO_PKG_VERSION"), observer).await?;
     clients.check().await.with_context(|| format!("cannot call EC2 in {}", clients.region))?;
     let endpoint = endpoint(settings, clients.lookups.as_ref()).await?;
     let dns = dns_address(client).await;

@@ -1,6 +1,7 @@
 //! EC2NodeClasses from their first look to their end.
 
 mod ending;
+mod faults;
 mod hashes;
 mod profiles;
 mod status;

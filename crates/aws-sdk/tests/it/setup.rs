@@ -1,10 +1,13 @@
 //! An account of the emulator, our clients for it, and the SDK itself for what only tests do.
 
+use std::sync::Arc;
+
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_ec2::config::Credentials;
 use karpenter_aws::cloud::{
-    BlockDeviceSpec, EbsSpec, Filter, FleetConfig, FleetOverride, FleetRequest, InterfaceSpec, LaunchTemplateData,
-    LaunchTemplateRequest, MetadataSpec, PlacementSpec, SubnetInfo, TagSpecification, Tags,
+    BlockDeviceSpec, CallObserver, EbsSpec, Filter, FleetConfig, FleetOverride, FleetRequest, InterfaceSpec,
+    LaunchTemplateData, LaunchTemplateRequest, MetadataSpec, PlacementSpec, SubnetInfo, TagSpecification, Tags,
+    Unobserved,
 };
 use karpenter_aws_sdk::{Clients, Fixed, connect_to};
 use karpenter_testkit::aws::{Account, REGION, SECRET};
@@ -29,8 +32,12 @@ pub(crate) fn fixed(account: &Account) -> Fixed {
 }
 
 pub(crate) async fn world() -> World {
+    observed_world(Arc::new(Unobserved)).await
+}
+
+pub(crate) async fn observed_world(observer: Arc<dyn CallObserver>) -> World {
     let account = Account::new();
-    let clients = connect_to(&fixed(&account), "1.15.0").await.unwrap();
+    let clients = connect_to(&fixed(&account), "1.15.0", observer).await.unwrap();
     let client = aws_smithy_http_client::Builder::new().build_http();
     let sdk = aws_config::defaults(BehaviorVersion::latest())
         .http_client(client)

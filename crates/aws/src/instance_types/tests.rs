@@ -125,7 +125,7 @@ fn efa_interfaces_of_the_class() {
     assert_eq!(amount(&of("p5.48xlarge", &one), efa), 1);
 }
 
-/// AWS-120, AC-154: the least that was seen of a type with the same images, for sixty days.
+/// AWS-120, AWS-282, AC-154: the least that was seen of a type with the same images, for sixty days.
 #[test]
 fn discovered_memory() {
     let at = |day: i64| Timestamp::from_second(day * 86_400).unwrap();

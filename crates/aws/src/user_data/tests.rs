@@ -113,7 +113,7 @@ fn al2() {
     assert!(!bare.contains("dns-cluster-ip") && !bare.contains("b64-cluster-ca"), "{bare}");
 }
 
-/// AWS-172, AC-200: what the user wants done comes first.
+/// AWS-172, AWS-264, AC-200: what the user wants done comes first.
 #[test]
 fn al2_with_custom_data() {
     insta::assert_snapshot!("al2_archive", Case { custom: Some(ARCHIVE), ..case(AmiFamily::Al2) }.render());
@@ -148,7 +148,7 @@ fn al2023() {
     assert_eq!(wrong.try_render(), Err(UserDataError::CaBundle));
 }
 
-/// AWS-175, AC-204, AC-205: documents and scripts of the user before ours.
+/// AWS-175, AWS-264, AC-204, AC-205: documents and scripts of the user before ours.
 #[test]
 fn al2023_with_custom_data() {
     let document =
@@ -246,12 +246,14 @@ fn bottlerocket_disks_and_errors() {
 #[test]
 fn windows() {
     insta::assert_snapshot!("windows_plain", case(AmiFamily::Windows2022).render());
+    let full = Case { kubelet: full_kubelet(), ..case(AmiFamily::Windows2025) };
+    insta::assert_snapshot!("windows_full", full.render());
     let custom = Case { custom: Some("Write-Host 'hi'"), joins_disks: true, ..case(AmiFamily::Windows2019) }.render();
     assert!(custom.starts_with("<powershell>\nWrite-Host 'hi'\n[string]$EKSBootstrapScriptFile"), "{custom}");
     assert_eq!(custom.matches("<powershell>").count(), 1);
 }
 
-/// AWS-183, AC-215: what the user brings, to the byte.
+/// AWS-183, AWS-264, AC-215: what the user brings, to the byte.
 #[test]
 fn custom() {
     let text = "#!/bin/bash\r\n  whatever ";

@@ -51,6 +51,7 @@ const BATCH_SIZE: &[f64] = &[
     1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0,
     700.0, 800.0, 900.0, 1000.0,
 ];
+const RETRIES: &[f64] = &[0.0, 1.0, 2.0, 3.0, 5.0, 10.0];
 const WORK_QUEUE: &[f64] = &exponential::<10>(1e-8, 10.0);
 const NONE: &[f64] = &[];
 
@@ -277,6 +278,16 @@ catalogue! {
         "How long calls were gathered before they were sent together.";
     batch_size: Histogram in BATCH_SIZE "karpenter_cloudprovider_batcher_batch_size" [batcher] Beta
         "How many calls were sent together.";
+    sdk_requests: Counter in NONE "aws_sdk_go_request_total" [service operation status] Beta
+        "Calls to AWS, each with all its attempts.";
+    sdk_retries: Histogram in RETRIES "aws_sdk_go_request_retry_count" [service operation] Beta
+        "How often calls to AWS were tried again.";
+    sdk_request_duration: Histogram in DURATION "aws_sdk_go_request_duration_seconds" [service operation] Beta
+        "How long calls to AWS took, with all their attempts.";
+    sdk_attempts: Counter in NONE "aws_sdk_go_request_attempt_total" [service operation status] Beta
+        "Attempts at calls to AWS.";
+    sdk_attempt_duration: Histogram in DURATION "aws_sdk_go_request_attempt_duration_seconds" [service operation] Beta
+        "How long attempts at calls to AWS took.";
     userdata_bytes: Gauge in NONE "karpenter_ec2nodeclasses_userdata_bytes" [nodeclass] Alpha
         "Size of the user data that was last rendered for a node class.";
     interruption_received: Counter in NONE "karpenter_interruption_received_messages_total" [message_type] Stable

@@ -8,7 +8,9 @@ mod kubelets;
 mod life;
 mod starting;
 
-use karpenter_aws::cloud::{Filter, InstanceInfo};
+use std::sync::Arc;
+
+use karpenter_aws::cloud::{Filter, InstanceInfo, Unobserved};
 use karpenter_aws_sdk::{Clients, Fixed, connect_to};
 use karpenter_testkit::aws::{Account, REGION, SECRET};
 use serde_json::{Value, json};
@@ -39,7 +41,7 @@ impl OnAws {
         let account = Account::new();
         let images = prepare(&account);
         let installed = Installed::new(values).await;
-        let clients = connect_to(&fixed(&account), "tests").await.unwrap();
+        let clients = connect_to(&fixed(&account), "tests", Arc::new(Unobserved)).await.unwrap();
         let kubelets = Kubelets::start(installed.client(), clients.clone());
         Self { installed, account, clients, images, _kubelets: kubelets }
     }

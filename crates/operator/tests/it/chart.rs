@@ -194,6 +194,33 @@ fn suites_find_what_they_look_for() {
     }
 }
 
+/// AWS-86: the chart of definitions opens the kubelet's settings where it is asked to, and nothing else.
+#[test]
+fn the_kubelet_can_be_opened() {
+    for (values, want) in [
+        (&[][..], karpenter_api::crd::find("karpenter.k8s.aws", "v1", "EC2NodeClass").unwrap().manifest.clone()),
+        (&["openKubelet=true"][..], karpenter_api::crd::ec2_node_class_with_open_kubelet()),
+    ] {
+        let objects = render_chart("karpenter-crd", values);
+        assert_eq!(find(&objects, "CustomResourceDefinition", "ec2nodeclasses.karpenter.k8s.aws"), &want, "{values:?}");
+    }
+}
+
+/// AWS-299: who writes on pods may do so only where that is on.
+#[test]
+fn pods_are_written_on_behind_a_gate() {
+    let gate = "settings.featureGates.podDeletionCostManagement=true";
+    for (values, want) in [(&[AWS, &[gate]].concat()[..], true), (AWS, false)] {
+        let objects = render(values);
+        let writes_pods = |rule: &Value| {
+            let has = |key: &str, value: &str| rule[key].as_array().is_some_and(|all| all.iter().any(|v| v == value));
+            has("resources", "pods") && has("verbs", "patch")
+        };
+        let roles = objects.iter().filter(|object| object["kind"] == "ClusterRole");
+        assert_eq!(roles.flat_map(|role| role["rules"].as_array().unwrap()).any(writes_pods), want);
+    }
+}
+
 /// V15-100: the text of the scheduler's configuration, and the right to read services, which it needs.
 #[test]
 fn default_spread_constraints_reach_the_controller() {
@@ -211,7 +238,7 @@ fn default_spread_constraints_reach_the_controller() {
     }
 }
 
-/// AWS-229, AWS-230: every value that a setting names reaches the controller under the setting's name, also when it is off or
+/// AWS-229, AWS-230, AWS-299: every value that a setting names reaches the controller under the setting's name, also when it is off or
 /// zero.
 #[test]
 fn values_reach_the_controller() {
@@ -253,6 +280,11 @@ fn values_reach_the_controller() {
             "settings.featureGates.staticCapacity=true",
             "FEATURE_GATES",
             "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=true,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=false",
+        ),
+        (
+            "settings.featureGates.terminateFirstDrift=true,settings.featureGates.terminateFirstRepair=true,settings.featureGates.podDeletionCostManagement=true",
+            "FEATURE_GATES",
+            "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true",
         ),
     ] {
         let environment = environment(&render(&["settings.clusterName=blue", value]));

@@ -148,7 +148,7 @@ async fn aliases_of_other_versions() {
     assert_eq!(class.status.unwrap().amis.unwrap()[0].id, "ami-old");
 }
 
-/// AWS-59, AC-54: a parameter whose image is deprecated is read again within half an hour, a pinned one never.
+/// AWS-59, AWS-262, AC-54: a parameter whose image is deprecated is read again within half an hour, a pinned one never.
 #[tokio::test(start_paused = true)]
 async fn deprecated_images_are_looked_up_again() {
     let desk = Desk::start().await;

@@ -190,7 +190,7 @@ fn roomiest_reservation() {
     assert_eq!(left(full, &only), Err(NothingLeft::Filter("compatible-available")));
 }
 
-/// AWS-153, AWS-154, AC-165, AC-188.
+/// AWS-153, AWS-154, AWS-268, AC-165, AC-188.
 #[test]
 fn capacity_type_and_tenancy() {
     let types = sold(&["m5.large"], &class(&json!({})), &[]);

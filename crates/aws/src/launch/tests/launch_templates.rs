@@ -151,7 +151,7 @@ fn placement() {
     assert_eq!(placed(launch(&json!({}))).group_id, None);
 }
 
-/// AC-174, AC-175, AC-176, AC-177, AWS-159: reservations are said only behind the gate, one template each.
+/// AC-174, AC-175, AC-176, AC-177, AWS-159, AWS-269: reservations are said only behind the gate, one template each.
 #[test]
 fn reservations() {
     let reservation = |id: &str, kind: &str, interruptible: bool| {

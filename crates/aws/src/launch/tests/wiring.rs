@@ -13,7 +13,8 @@ fn places(all: &[InterfaceSpec]) -> Vec<(Option<i32>, i32, Option<&str>)> {
     all.iter().map(|one| (one.network_card, one.device, one.kind.as_deref())).collect()
 }
 
-/// AWS-111, AWS-165, AWS-166, AWS-167, AC-192, AC-193: one interface, with addresses as the cluster has them.
+/// AWS-111, AWS-165, AWS-166, AWS-167, AWS-265, AWS-267, AC-192, AC-193: one interface with all groups, and addresses as the cluster
+/// has them.
 #[test]
 fn one_interface() {
     let one = &interfaces(&launch(&json!({})))[..];

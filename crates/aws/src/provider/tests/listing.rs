@@ -21,7 +21,7 @@ fn available(types: &[InstanceType], name: &str) -> usize {
     of(types, name).offerings.iter().filter(|one| one.available).count()
 }
 
-/// AWS-114, AWS-144, AC-141, AC-143, AC-155: the same list until something changes, and only what changed is made anew.
+/// AWS-114, AWS-144, AWS-261, AC-141, AC-143, AC-155: the same list until something changes, and only what changed is made anew.
 #[tokio::test(start_paused = true)]
 async fn lists_are_kept() {
     let world = World::new().await;

@@ -44,7 +44,7 @@ async fn refreshes() {
     world.launched(&claim("a", &["m5.large"], &["spot"])).await;
 }
 
-/// AWS-209, AC-244, AC-245: no price list in isolated networks and government regions; spot all the same.
+/// AWS-209, AWS-281, AC-244, AC-245: no price list in isolated networks and government regions; spot all the same.
 #[tokio::test(start_paused = true)]
 async fn no_price_list() {
     for (isolated_vpc, region, why) in [

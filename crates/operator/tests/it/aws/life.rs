@@ -1,6 +1,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karpenter_testkit::aws::SECRET;
+use karpenter_testkit::aws::{REGION, SECRET};
 use serde_json::{Value, json};
 
 use super::{CLUSTER, OnAws};
@@ -29,6 +29,9 @@ pub(super) fn instance_id(claim: &Value) -> &str {
 #[tokio::test]
 async fn pods_get_instances_and_give_them_back() {
     let aws = OnAws::new().await;
+    // Nothing but what deploy/iam grants: AC-281, AWS-241.
+    let policy = json!({"cluster": CLUSTER, "account": aws.account.id(), "region": REGION, "node_role": "nodes"});
+    aws.account.change(json!({"policy_of": policy}));
     let replica = aws.start_talkative("karpenter-aws");
     let scene = Scene::new(&aws.installed, "on-aws").await;
     scene.create(aws.class("default")).await;
@@ -69,6 +72,7 @@ async fn pods_get_instances_and_give_them_back() {
     let launched = aws.account.launched();
     the_end(&aws, &scene).await;
     nothing_secret(&replica, &launched);
+    assert_eq!(aws.account.denials(), Vec::<Value>::new(), "every call is allowed");
     drop(replica);
 }
 
