@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::Intercept;
 use aws_smithy_runtime_api::client::interceptors::context::{
     BeforeSerializationInterceptorContextRef, BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
 };
-use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
 use aws_smithy_runtime_api::client::orchestrator::Metadata;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::{ConfigBag, Storable, StoreReplace};
@@ -43,7 +43,6 @@ fn call<'a>(context: &FinalizerInterceptorContextRef<'_>, cfg: &'a ConfigBag, si
     }
 }
 
-#[dyn_dispatch_hint]
 impl Intercept for Observing {
     fn name(&self) -> &'static str {
         "Observing"
