@@ -37,14 +37,22 @@ fn helm(helm: &Path, command: &[&str], chart: &Path, values: &[&str]) -> Output 
 }
 
 fn render_with(program: &Path, values: &[&str]) -> Result<String, String> {
-    let out = helm(program, &["template", "karpenter"], &chart("karpenter"), values);
+    render_chart_with(program, "karpenter", values)
+}
+
+fn render_chart_with(program: &Path, name: &str, values: &[&str]) -> Result<String, String> {
+    let out = helm(program, &["template", "karpenter"], &chart(name), values);
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     if out.status.success() { Ok(stdout.into_owned()) } else { Err(stderr.into_owned()) }
 }
 
 /// The objects that both Helms render, which must be the same ones.
 pub(crate) fn render(values: &[&str]) -> Vec<Value> {
-    let [three, four] = helms().map(|program| objects(&render_with(&program, values).unwrap()));
+    render_chart("karpenter", values)
+}
+
+fn render_chart(name: &str, values: &[&str]) -> Vec<Value> {
+    let [three, four] = helms().map(|program| objects(&render_chart_with(&program, name, values).unwrap()));
     assert_eq!(three, four, "Helm 3 and Helm 4 render the same objects");
     four
 }
