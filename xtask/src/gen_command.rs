@@ -130,10 +130,10 @@ fn escaped(yaml: &str) -> String {
 /// One text or the other, with what both begin and end with written once.
 fn choice(condition: &str, then: &str, otherwise: &str) -> String {
     let (then, otherwise): (Vec<&str>, Vec<&str>) = (then.lines().collect(), otherwise.lines().collect());
-    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
-    let head = same(&mut then.iter().zip(&otherwise));
-    let tail = same(&mut then[head..].iter().rev().zip(otherwise[head..].iter().rev()));
-    let middle = |lines: &[&'_ str]| lines[head..lines.len() - tail].join("\n");
+    let head = then.iter().zip(&otherwise).take_while(|(a, b)| a == b).count();
+    let ends = then[head..].iter().rev().zip(otherwise[head..].iter().rev());
+    let tail = ends.take_while(|(a, b)| a == b).count();
+    let middle = |lines: &[&str]| lines[head..lines.len() - tail].join("\n");
     let parts = [
         then[..head].join("\n"),
         format!("{{{{- if {condition} }}}}"),
