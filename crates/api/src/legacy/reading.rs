@@ -38,7 +38,9 @@ fn lenient<T: DeserializeOwned>(value: &Value, field: &str, report: &mut Report<
                     return Some((typed, left_out));
                 }
                 // Items after one that is left out would be called by the wrong numbers.
-                lists.iter().for_each(|list| report.is_broken(list));
+                for list in &lists {
+                    report.is_broken(list);
+                }
                 left_out.extend(lists);
                 return read(value, field, &left_out).ok().map(|typed| (typed, left_out));
             }

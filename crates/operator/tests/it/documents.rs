@@ -122,7 +122,7 @@ async fn take_down(scene: &Scene<'_>, aws: &OnAws, key: &str, value: &str) {
 }
 
 /// A deployment like `inflate`, of one pod that goes where this says.
-fn one_pod(deployment: &str, selector: Value) -> Value {
+fn one_pod(deployment: &str, selector: &Value) -> Value {
     json!({"kind": "Deployment", "metadata": {"name": deployment}, "spec": {
         "replicas": 1, "selector": {"matchLabels": {"app": deployment}},
         "template": {"metadata": {"labels": {"app": deployment}}, "spec": {
@@ -195,7 +195,7 @@ async fn by_hand(aws: &OnAws, scene: &Scene<'_>) {
     wish["spec"]["template"]["spec"]["requirements"] =
         wanted.iter().map(|(key, values)| json!({"key": key, "operator": "In", "values": values})).collect();
     scene.create(wish).await;
-    scene.create(one_pod("wish", json!({"example.com/wish": "yes"}))).await;
+    scene.create(one_pod("wish", &json!({"example.com/wish": "yes"}))).await;
     scene.all_run(6).await;
     let granted = running(aws, "karpenter.sh/nodepool", "wish");
     let told: Vec<[&Value; 3]> = granted
@@ -301,7 +301,7 @@ async fn kops(aws: &OnAws, scene: &Scene<'_>) {
     pool["spec"]["template"]["spec"]["taints"] = json!([{"key": "example.com/own", "effect": "PreferNoSchedule"}]);
     scene.create(pool).await;
     for arch in ["amd64", "arm64"] {
-        scene.create(one_pod(arch, json!({"kubernetes.io/arch": arch}))).await;
+        scene.create(one_pod(arch, &json!({"kubernetes.io/arch": arch}))).await;
     }
     scene.all_run(2).await;
 
