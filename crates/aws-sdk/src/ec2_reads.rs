@@ -113,8 +113,10 @@ impl Ec2Reads for Reads {
             // Else EC2 would take it for all of them.
             return Ok(Vec::new());
         }
-        let answer = self.0.describe_instances().set_instance_ids(Some(ids.to_vec())).send().await.map_err(failure)?;
-        Ok(instances::infos(answer.reservations.unwrap_or_default()))
+        // EC2 takes no page size beside ids, and may send pages all the same.
+        let call = self.0.describe_instances().set_instance_ids(Some(ids.to_vec()));
+        let found: Result<Vec<_>, _> = call.into_paginator().items().send().collect().await;
+        Ok(instances::infos(found.map_err(failure)?))
     }
 
     async fn instance_status(&self, filters: &[Filter]) -> Result<Vec<InstanceStatusInfo>, ApiError> {

@@ -192,8 +192,8 @@ async fn a_thousand_claims_at_once() {
     println!("{claims} claims, launched in {launched_in:.1?}: CreateFleet {fleets}, {}", shown.join(", "));
     assert_eq!((fleets, count("CreateLaunchTemplate")), (claims, 1));
     assert!(count("DescribeLaunchTemplates") <= 1 && count("DescribeCluster") <= 1, "{shown:?}");
-    // Those who ask together share a call: 5 looks for instances of a predecessor, 2 before the end, 2 ends. All may take a few more on a
-    // busy machine, where not everybody asks at once.
+    // Those who ask together share a call: 5 looks for instances of a predecessor, 2 before the end in pages of 100, 2 ends. All may take
+    // a few more on a busy machine, where not everybody asks at once.
     assert!(count("DescribeInstances") <= claims / 20 && count("TerminateInstances") <= claims / 50, "{shown:?}");
     let known = fleets + shared.iter().map(|name| count(name)).sum::<usize>();
     assert_eq!(known, calls.len(), "nothing else is called");
