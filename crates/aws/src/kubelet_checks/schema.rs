@@ -220,9 +220,7 @@ fn one(path: &str, value: &Value, kind: Kind, checked: &mut Checked) {
         Text => (value.is_string(), "a string"),
         Duration => (text.is_some_and(|text| text.parse::<GoDuration>().is_ok()), "a duration such as 1m30s"),
         Pods => (value.is_string() || fits(value, small.0, small.1), "a whole number or an expression"),
-        Kind::Quantity => {
-            (value.is_number() || text.is_some_and(is_amount), "a quantity, a duration or a number")
-        }
+        Kind::Quantity => (value.is_number() || text.is_some_and(is_amount), "a quantity, a duration or a number"),
         List(item) => {
             let Some(items) = value.as_array() else { return checked.types.push(format!("{path} must be a list")) };
             for (at, value) in items.iter().enumerate() {

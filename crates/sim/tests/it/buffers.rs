@@ -119,7 +119,8 @@ async fn room_is_given_up_with_the_buffer() {
 
     w.apply(template("1")).await;
     advance(&w, 3).await;
-    assert_eq!((w.nodes().await.len(), condition(&w, "ReadyForProvisioning").await), (1, "True Resolved".to_owned()));
+    let now = (w.nodes().await.len(), condition(&w, "ReadyForProvisioning").await);
+    assert_eq!(now, (made, "True Resolved".to_owned()));
     let buffers: Api<CapacityBuffer> = Api::namespaced(w.client.clone(), "default");
     buffers.delete("spare", &DeleteParams::default()).await.unwrap();
     w.advance(Duration::from_secs(20)).await;
