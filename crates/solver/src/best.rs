@@ -40,9 +40,6 @@ pub(crate) trait Engine<'a> {
     fn add(&mut self, pod: &'a PodView, claim: usize) -> bool;
 }
 
-/// Prices that differ by less are the same, in dollars per hour.
-const SAME: f64 = 1e-9;
-
 /// The cheapest plan that the step budget finds; never dearer than the reference, and nobody is left out whom the
 /// reference places.
 pub(crate) fn plan(
@@ -96,18 +93,12 @@ fn improve(
             pass.run_rest(should_stop);
             let plan = pass.finish();
             let complete = plan.untried.is_empty() && reference.placed.keys().all(|pod| plan.placed.contains_key(pod));
-            if complete && is_better(&plan, best) {
+            if complete && plan.cost_per_hour() < best.cost_per_hour() {
                 *best = Plan { part: candidate.part, ..plan };
             }
         }
         steps.spend(share);
     }
-}
-
-/// Cheaper, or of fewer nodes at the same price.
-fn is_better(plan: &Plan, best: &Plan) -> bool {
-    let saved = best.cost_per_hour() - plan.cost_per_hour();
-    saved > SAME || (saved >= 0.0 && plan.claims.len() < best.claims.len())
 }
 
 /// A pass with the pods on existing nodes that the reference puts there.

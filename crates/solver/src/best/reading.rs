@@ -20,10 +20,6 @@ use crate::options::{Options, Preferences, Reserved};
 use crate::packing::bits::Bits;
 use crate::packing::{Bin, Item, Problem, fits};
 
-/// What a node costs beside its price, in dollars per hour: enough to prefer few large nodes to many small ones at the same price,
-/// and too little to pay more for them.
-const A_NODE: f64 = 1e-5;
-
 /// What is read: wishes as a pass tries them first, or only what must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
@@ -332,8 +328,7 @@ impl Source<'_, '_> {
                 if users.is_empty() {
                     continue;
                 }
-                let own = if self.strictness == Strictness::Wished { A_NODE } else { 0.0 };
-                let price = offering.price.per_hour() + own;
+                let price = offering.price.per_hour();
                 // Only provisioning keeps count of who gets an instance of a reservation (SCH-113).
                 let counted = offering.reservation(self.rules).is_some();
                 let uncounted = self.strictness == Strictness::Required && self.options.reserved != Reserved::Strict;

@@ -51,22 +51,6 @@ fn nodes_of_the_right_size() {
     assert!((appraised.per_hour - bound.per_hour).abs() < 1e-9, "{appraised:?}");
 }
 
-/// Six pods fill six nodes of one CPU, or one of four and one of two, for the same price: the fewer the better. The reference takes
-/// one of eight, which is dearer.
-#[test]
-fn few_nodes_at_the_same_price() {
-    let types = [1, 2, 4, 8]
-        .map(|cpu| it(&format!("t{cpu}"), &format!("cpu={cpu} memory=64Gi pods=100")).price(f64::from(cpu)));
-    let mut cluster = with(pool("p"), types.into());
-    cluster.add_all(6, &pod().asks("cpu=900m"));
-    let snapshot = cluster.snapshot();
-    assert!((plan(&snapshot, &cluster.rules, &cluster.options).cost_per_hour() - 8.0).abs() < 1e-9);
-    let best = best_of(&snapshot, &cluster.rules, &cluster.options);
-    assert!((best.cost_per_hour() - 6.0).abs() < 1e-9, "{}", best.cost_per_hour());
-    assert_eq!(best.claims.len(), 2, "{:?}", best.claims);
-    assert!(best.gap().unwrap().abs() < 1e-6, "what a node costs beside its price is no part of the bound");
-}
-
 /// Half a node each: the fluid bound knows nothing of it.
 #[test]
 fn the_pattern_bound_is_found_where_it_matters() {
