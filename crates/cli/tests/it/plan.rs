@@ -50,7 +50,7 @@ unschedulable:
   default/big
     nodepool default: no instance type has enough cpu, the largest lacks 44100m
 4 pods on 4 new nodes, 0 on existing nodes, 1 unschedulable
-$0.0760 per hour (reference planner)
+$0.0760 per hour (best planner)
 no plan for these pods costs less than $0.0760 per hour (pattern bound, gap 0.00 %)
 "
     );
@@ -80,7 +80,7 @@ fn a_plan_in_json_has_everything_a_script_wants() {
     let yaml = karpenter(folder.path(), &["plan", "-f", ".", "-o", "yaml"], b"");
     assert_eq!(yaml.code, 0);
     assert!(yaml.out.contains("nodePool: default"), "{}", yaml.out);
-    assert_eq!(plan["planner"], "reference");
+    assert_eq!(plan["planner"], "best");
     assert!(plan["cost"]["perHour"].as_f64().unwrap() > 0.07);
     assert!(plan["timings"]["solveMs"].is_number());
 }
@@ -101,7 +101,7 @@ status:
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(
         run.out,
-        "existing nodes:\n  there  default/big\n0 pods on 0 new nodes, 1 on existing nodes, 0 unschedulable\n$0.0000 per hour (reference planner)\n"
+        "existing nodes:\n  there  default/big\n0 pods on 0 new nodes, 1 on existing nodes, 0 unschedulable\n$0.0000 per hour (best planner)\n"
     );
 }
 
@@ -178,7 +178,7 @@ new nodes:
 why these types:
   m7i.xlarge is 77 % full of cpu; m7i.large would be cheaper but lacks 1070m of cpu
 1 pod on 1 new node, 0 on existing nodes, 0 unschedulable
-$0.2016 per hour (reference planner)
+$0.2016 per hour (best planner)
 no plan for these pods costs less than $0.2016 per hour (pattern bound, gap 0.00 %)
 "
     );
@@ -278,7 +278,7 @@ unschedulable:
   4 pods of shop/web (shop/web-0 and others)
     nodepool default: no instance type has enough cpu, the largest lacks 644100m
 0 pods on 0 new nodes, 0 on existing nodes, 4 unschedulable
-$0.0000 per hour (reference planner)
+$0.0000 per hour (best planner)
 "
     );
 }
