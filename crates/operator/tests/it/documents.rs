@@ -281,8 +281,11 @@ async fn kops(aws: &OnAws, scene: &Scene<'_>) {
     let arm = json!({"Name": "arm", "Architecture": "arm64", "RootDeviceName": "/dev/sda1"});
     let arm = aws.account.call("ec2", "register_image", arm)["ImageId"].as_str().unwrap().to_owned();
     let mut spot = aws.account.settings()["spot_prices"].as_array().unwrap().clone();
-    // The smallest machine of all: spot that is dearer than it on demand would not be taken.
-    spot.push(json!({"InstanceType": "t4g.nano", "AvailabilityZone": "us-west-2a", "SpotPrice": "0.0013"}));
+    // The smallest machines of all: spot that is dearer than they on demand would not be taken.
+    spot.extend(
+        ["t3a.nano", "t4g.nano"]
+            .map(|smallest| json!({"InstanceType": smallest, "AvailabilityZone": "us-west-2a", "SpotPrice": "0.0013"})),
+    );
     let everything = json!({"Effect": "Allow", "Action": "*", "Resource": "*"});
     let no_eks = json!({"Effect": "Deny", "Action": "eks:*", "Resource": "*"});
     aws.account.change(json!({
