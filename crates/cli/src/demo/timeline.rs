@@ -292,7 +292,9 @@ fn planned(claim: &Value) -> String {
     let requests = &claim["spec"]["resources"]["requests"];
     let amount = |name: &str| requests[name].as_str().unwrap_or("0").to_owned();
     let choice = if types == 0 { "any instance type".to_owned() } else { format!("any of {types} instance types") };
-    format!("nodeclaim {} for {} pods with {} CPU: {choice} that fits", name(claim), amount("pods"), amount("cpu"))
+    let (pods, cpu) = (amount("pods"), amount("cpu"));
+    let kind = if pods == "1" { "pod" } else { "pods" };
+    format!("nodeclaim {} for {pods} {kind} with {cpu} CPU: {choice} that fits", name(claim))
 }
 
 #[cfg(test)]
