@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::installed::Installed;
-use super::scene::{Scene, is_ready, is_running, label, name, node_of, workload};
+use super::scene::{Scene, condition, is_ready, is_running, label, name, node_of, workload};
 
 const DEATHS: u32 = 50;
 /// So many pods there are at most, and each needs a node of its own.
@@ -59,9 +59,17 @@ async fn killings(installed: &Installed, scene: &Scene<'_>) {
     for death in 0..DEATHS {
         scene.scale("web", u32::try_from(dice.below(MOST + 1)).unwrap()).await;
         let victims = if dice.below(2) == 0 { "NodeClaim" } else { "Node" };
-        let mut all = if victims == "Node" { scene.nodes().await } else { scene.claims().await }.unwrap();
-        // Of a claim whose node has not come the end is waited for a quarter of an hour (LIF-77).
-        all.retain(|one| victims == "NodeClaim" || label(one, "karpenter.sh/registered") == "true");
+        let claims = scene.claims().await.unwrap();
+        // A claim that has not registered when its node goes is waited for for a quarter of an hour (LIF-77).
+        let registered = |node: &Value| {
+            let own = |claim: &&Value| name(claim) == label(node, "kubernetes.io/hostname");
+            claims.iter().find(own).is_some_and(|claim| condition(claim, "Registered").0 == "True")
+        };
+        let all = if victims == "Node" {
+            scene.nodes().await.unwrap().into_iter().filter(registered).collect()
+        } else {
+            claims.clone()
+        };
         if !all.is_empty() && death % 3 == 0 {
             scene.delete(victims, name(&all[dice.below(all.len())])).await;
         }
