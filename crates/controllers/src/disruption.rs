@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_disruption::command::Decision;
+use karpenter_disruption::flux::is_worth_waiting;
 use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::validation::validate;
 use karpenter_disruption::methods::{
@@ -28,7 +29,6 @@ use karpenter_disruption::methods::{
 use karpenter_disruption::simulation::Simulator;
 use karpenter_model::budget::DisruptionReason;
 use karpenter_state::Unsynced;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -37,6 +37,7 @@ pub(crate) use self::driving::{Commands, Underway};
 use self::looking::{Stage, World};
 pub(crate) use self::setbacks::Setbacks;
 pub(crate) use self::telling::reason_label;
+use crate::apart::aside;
 use crate::context::Context;
 
 /// How often somebody looks although nothing happened.
@@ -46,6 +47,9 @@ const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
 const SECOND_LOOK: Duration = Duration::from_secs(15);
 /// Without any change the search is made again after this long: prices and offers change without telling (DIS-101).
 const FORCED: Duration = Duration::from_mins(5);
+/// Consolidation waits so long for many nodes that are about to become quiet, and looks so often whether they are.
+const FLUX_PATIENCE: Duration = Duration::from_secs(30);
+const FLUX_LOOK: Duration = Duration::from_secs(2);
 const MULTI_LIMIT: Duration = Duration::from_mins(1);
 const SINGLE_LIMIT: Duration = Duration::from_mins(3);
 /// In the order in which they are tried (DIS-3, V15-25).
@@ -67,6 +71,8 @@ struct Mind {
     turns: BTreeMap<Method, (Instant, Instant)>,
     /// Pools whose budgets could not be read at the last look.
     unreadable: BTreeSet<String>,
+    /// Since when many nodes are about to become quiet.
+    in_flux: Option<Instant>,
 }
 
 impl Mind {
@@ -92,9 +98,19 @@ impl Mind {
         starved
     }
 
+    /// Whether to wait for nodes that are about to become quiet. Where this goes on and on, nobody waits any longer.
+    fn waits(&mut self, in_flux: bool) -> bool {
+        if !in_flux {
+            self.in_flux = None;
+            return false;
+        }
+        self.in_flux.get_or_insert_with(Instant::now).elapsed() < FLUX_PATIENCE
+    }
+
     /// When to look again although nothing was done.
     fn next(&self) -> Instant {
-        let idle = Instant::now() + IDLE;
+        let waits = self.in_flux.is_some_and(|since| since.elapsed() < FLUX_PATIENCE);
+        let idle = Instant::now() + if waits { FLUX_LOOK } else { IDLE };
         self.waiting.iter().map(|(due, _)| *due).min().map_or(idle, |due| due.min(idle))
     }
 }
@@ -136,11 +152,13 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
     if let Some(command) = aside(|| second_looks(ctx, mind, &world)) {
         return starting::start(ctx, &world, command).await;
     }
+    let waits = mind.waits(is_in_flux(ctx, &world));
     for method in METHODS {
         let off = match method {
             Method::Repair => ctx.repair.is_none(),
             Method::Emptiness => !world.knows_who_is_expected,
-            _ => false,
+            Method::Multi | Method::Single => waits,
+            Method::StaticDrift | Method::Drift => false,
         };
         if off {
             continue;
@@ -164,13 +182,10 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
     false
 }
 
-/// Work that takes long: whoever else is on this thread goes on elsewhere. Where there is only one thread, as in a simulation that has
-/// to be repeatable, they wait.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
-    }
+/// The specified search knows no such thing.
+fn is_in_flux(ctx: &Context, world: &World) -> bool {
+    let look = world.as_look(ctx, Stage::Deciding);
+    !look.gates.specified_search && is_worth_waiting(&look)
 }
 
 /// Whether anything came of it.
@@ -254,8 +269,6 @@ fn tell_budgets(ctx: &Context, look: &Look<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
 
     /// DIS-2: a method that others keep from its turn is named after a quarter of an hour, and again after each further one.
@@ -273,14 +286,17 @@ mod tests {
         }
     }
 
-    /// Whoever shares the only thread goes on while a pass thinks.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn nobody_waits_for_a_long_thought() {
-        let (sender, receiver) = mpsc::channel();
-        let thinking = tokio::spawn(async move {
-            tokio::spawn(async move { sender.send(()) });
-            aside(|| receiver.recv_timeout(Duration::from_mins(5)))
-        });
-        assert!(thinking.await.unwrap().is_ok());
+    /// Consolidation waits for nodes that are about to become quiet, but not for ever; and again when they have been.
+    #[tokio::test(start_paused = true)]
+    async fn patience_ends_and_comes_back() {
+        let mut mind = Mind::default();
+        let mut waited = Vec::new();
+        for (seconds, in_flux) in
+            [(0, true), (29, true), (1, true), (60, true), (1, false), (1, true), (29, true), (1, true)]
+        {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            waited.push(mind.waits(in_flux));
+        }
+        assert_eq!(waited, [true, true, false, false, false, true, true, false]);
     }
 }

@@ -5,6 +5,7 @@
 //! their end; [`disruption`] decides which nodes go and carries it out; [`nodepool_readiness`] says which pools may be used. Policy is never in here: an `if` about what should happen belongs
 //! in `solver` or `lifecycle`.
 
+mod apart;
 pub mod batcher;
 pub mod buffers;
 pub mod claim_creation;
@@ -82,7 +83,7 @@ async fn all(ctx: Arc<Context>) {
     // What was to be said before was for somebody else to say.
     drop(ctx.report.events.take());
     ClusterSeries::follow(&ctx);
-    let provisioner = karpenter_platform::calling_as("provisioner", provisioner::run(ctx.clone()));
+    let provisioner = apart::supervised(&ctx, "provisioner", provisioner::REST, || provisioner::run(ctx.clone()));
     let prices = karpenter_platform::calling_as("state.pricing", pricing::run(ctx.clone()));
     let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
@@ -137,19 +138,9 @@ async fn of_claims(ctx: &Arc<Context>) {
     );
 }
 
-/// In a task of its own: a look at ten thousand nodes takes a second, and nobody has to wait for it. A bug in one pass costs that
-/// pass.
+/// A look at ten thousand nodes takes a second, and nobody has to wait for it.
 async fn of_disruption(ctx: &Arc<Context>) {
-    loop {
-        let mut task = tokio::task::JoinSet::new();
-        task.spawn(karpenter_platform::calling_as("disruption", disruption::run(ctx.clone())));
-        while let Some(ended) = task.join_next().await {
-            if ended.is_err() {
-                ctx.report.reconcile_panicked("disruption");
-            }
-        }
-        tokio::time::sleep(disruption::IDLE).await;
-    }
+    apart::supervised(ctx, "disruption", disruption::IDLE, || disruption::run(ctx.clone())).await;
 }
 
 /// Commands that are under way, by id (DIS-178).

@@ -16,11 +16,14 @@ use karpenter_state::{Intake, Refusals, Standing, World, intake};
 use tracing::Instrument as _;
 
 use self::hints::Hints;
+use crate::apart::aside;
 use crate::buffers;
 use crate::context::Context;
 
 /// While pods wait, a pass is made at least this often, so that a lost or skipped one is made up for (SCH-3).
 const REARM: Duration = Duration::from_secs(10);
+/// After a pass that could not be finished.
+pub(crate) const REST: Duration = Duration::from_secs(1);
 /// How soon an incomplete state is looked at again.
 const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
 
@@ -94,7 +97,7 @@ impl Passes {
         let running = ctx.report.planning(snapshot.pending.len());
         ctx.report.effective_zones(self.solver.effective_zones(&snapshot, &ctx.planning).values());
         let span = tracing::debug_span!("plan", pods = snapshot.pending.len(), nodes = snapshot.nodes.len());
-        let plan = span.in_scope(|| self.solver.plan(&snapshot, &ctx.planning));
+        let plan = span.in_scope(|| aside(|| self.solver.plan(&snapshot, &ctx.planning)));
         drop(running);
         ctx.report.planned(started.elapsed(), outcome::unschedulable(&snapshot, &plan) + hopeless);
         if !skipped {

@@ -10,7 +10,7 @@
 //!
 //! A pass is one [`look::Look`] at the cluster: the [`methods`] are tried on it in order, ask a [`simulation::Simulator`] what would become
 //! of the pods, and answer with commands and with notes for those who want to know why a node stays ([`report`]). [`option`] is what
-//! consolidation could do about a set of nodes, [`verdicts`] what about each node by itself.
+//! consolidation could do about a set of nodes, [`verdicts`] what about each node by itself; [`flux`] says when it is too early to ask.
 
 pub mod backoff;
 pub mod balanced;
@@ -22,6 +22,7 @@ pub mod cost;
 pub mod deletion_cost;
 pub mod drift;
 pub mod fixpoint;
+pub mod flux;
 pub mod holds;
 mod keeping;
 pub mod look;

@@ -1,5 +1,5 @@
-//! The whole way on the real control plane of this machine: 960 mixed pods that wait, until all of them run (issue 6), and from
-//! there to 40 % of them, until no node goes any more (issue 7).
+//! The whole way on the real control plane of this machine: 960 mixed pods that wait, until all of them run, and from
+//! there to 40 % of them, until no node goes any more.
 //!
 //! `make bench-live`. etcd, kube-apiserver, kube-scheduler, kube-controller-manager and KWOK are started for the run; the
 //! release build of `karpenter-controller` runs with its default settings. `BENCH_LIVE=out` ends before the scale-in.
@@ -129,7 +129,7 @@ async fn scaled_out(cluster: &ControlPlane, controller: &mut Controller) -> Resu
     Ok(())
 }
 
-/// From all pods to 40 % of them, until nothing changes any more (issue 7).
+/// From all pods to 40 % of them, until nothing changes any more.
 async fn scaled_in(cluster: &ControlPlane, controller: &mut Controller) -> Result<()> {
     let client = cluster.client();
     let pools: Api<NodePool> = Api::all(client.clone());

@@ -1,11 +1,16 @@
 //! What a pass of the disruption loop does besides its commands.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use karpenter_api::kinds::KWOKNodeClass;
 use serde_json::json;
 
 use super::desk::Desk;
 use super::disrupting::{LARGE, SMALL, add_node, add_pool, is_going, is_tainted, on, replacements};
 use super::*;
+use crate::apart::supervised;
 
 /// Nominations of a pod that were told.
 async fn nominations(desk: &Desk, pod: &str) -> Vec<String> {
@@ -126,4 +131,24 @@ async fn nodes_that_were_kept_for_pods_are_looked_at_again() {
     assert_eq!(going(&desk).await, 0, "both are kept");
     desk.wait(60).await;
     assert_eq!(going(&desk).await, 1, "the pods of one fit on the other");
+}
+
+/// A loop that panics is counted and begins anew; nobody else ends with it.
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_panics_begins_anew() {
+    let desk = Desk::start().await;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = begun.clone();
+    let rounds = supervised(&desk.ctx, "provisioner", Duration::from_secs(1), move || {
+        let round = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            assert!(round > 1, "a bug");
+            std::future::pending().await
+        }
+    });
+    assert!(tokio::time::timeout(Duration::from_secs(10), rounds).await.is_err(), "it goes on");
+    assert_eq!(begun.load(Ordering::SeqCst), 3);
+    let text = desk.ctx.report.metrics.render(desk.now());
+    let panics = "controller_runtime_reconcile_panics_total{controller=\"provisioner\"} 2";
+    assert!(text.contains(panics), "{text}");
 }

@@ -1,0 +1,73 @@
+//! Whether much of the cluster has just changed and will be quiet in a moment.
+//!
+//! When a workload shrinks, its nodes become quiet one after the other. Whoever decides about the first of them alone moves pods to
+//! nodes that would have gone as well a moment later. Whoever waits for that moment decides once, about all of them.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::consolidatable::{Consolidatable, consolidatable};
+use crate::look::Look;
+
+/// So soon a node is quiet that is worth waiting for.
+const SOON: SignedDuration = SignedDuration::from_secs(10);
+/// Fewer do not make a difference.
+const LEAST: usize = 8;
+/// Of those that may go already, so many make it worth it: one in so many.
+const SHARE: usize = 4;
+
+/// So many nodes will soon be quiet that a decision now would be one about a part of them only.
+pub fn is_worth_waiting(look: &Look<'_>) -> bool {
+    let (mut quiet, mut soon) = (0, 0);
+    for node in look.snapshot.nodes.iter().filter(|node| node.stays()) {
+        let Some(claim) = node.claim.as_ref() else { continue };
+        let pool = node.pool().and_then(|pool| look.facts.pools.get(pool)).map(|pool| &*pool.view);
+        match consolidatable(claim, pool, look.facts.now) {
+            Consolidatable::Yes => quiet += 1,
+            Consolidatable::No { again: Some(end) } if is_soon(look.facts.now, end) => soon += 1,
+            Consolidatable::No { .. } | Consolidatable::Untouched => {}
+        }
+    }
+    quiet > 0 && soon >= LEAST && soon * SHARE >= quiet
+}
+
+fn is_soon(now: Timestamp, end: Timestamp) -> bool {
+    end.duration_since(now) <= SOON
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::duration::{GoDuration, NillableDuration};
+
+    use super::*;
+    use crate::testing::{Cluster, instance_type, running, time};
+
+    /// Of 40 nodes of a pool that waits for 30 s, so many were last used so many seconds ago, the others long ago.
+    fn cluster(count: usize, ago: i64) -> Cluster {
+        let after = NillableDuration::After(GoDuration::from_secs(30));
+        let mut cluster =
+            Cluster::new([instance_type("m", 4, 1.0, &[])]).pool("p", |pool| pool.consolidate_after = after);
+        for at in 0..40 {
+            let name = format!("n{at:02}");
+            cluster = cluster.node(&name, "p", "m", [running(&format!("pod-{at}"), 1)]);
+            let last = if at < count { 10_000 - ago } else { 1 };
+            cluster = cluster.claim(&name, |claim| claim.last_pod_event = Some(time(last)));
+        }
+        cluster
+    }
+
+    #[test]
+    fn decisions_wait_for_many_nodes_that_are_quiet_soon() {
+        for (count, ago, want, why) in [
+            (0, 25, false, "all are quiet"),
+            (7, 25, false, "few"),
+            (8, 25, true, "a quarter of those that may go already"),
+            (39, 25, true, "nearly all"),
+            (40, 25, false, "nobody may go yet, so there is nothing to decide"),
+            (20, 20, true, "just soon enough"),
+            (20, 19, false, "not soon"),
+            (20, 30, false, "quiet by now"),
+        ] {
+            assert_eq!(is_worth_waiting(&cluster(count, ago).look()), want, "{why}");
+        }
+    }
+}
