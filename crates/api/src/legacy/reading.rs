@@ -73,10 +73,17 @@ fn read<T: DeserializeOwned>(value: &Value, field: &str, left_out: &BTreeSet<Str
     let mut text = Lines { text: String::new(), fields: Vec::new(), left_out };
     text.add(value, field, "");
     serde_json::from_str(&text.text).map_err(|error| {
-        let field = text.fields.get(error.line().saturating_sub(1)).map_or(field, String::as_str);
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        (field.to_owned(), message.to_owned())
+        let mut line = error.line().saturating_sub(1);
+        // That a list or a map is none of what is expected is found after its bracket, on the line of its first member.
+        let unexpected = ["invalid type: sequence", "invalid type: map"].iter().any(|start| message.starts_with(start));
+        let before = line.checked_sub(1).and_then(|line| text.text.lines().nth(line));
+        if unexpected && before.is_some_and(|before| before.ends_with(['[', '{'])) {
+            line -= 1;
+        }
+        let field = text.fields.get(line).map_or(field, String::as_str);
+        (field.to_owned(), message.replacen("invalid type: sequence", "invalid type: list", 1))
     })
 }
 
@@ -178,6 +185,19 @@ mod tests {
                     "invalid type: boolean `true`, expected a quantity: a number or a string",
                 ),
             ),
+            (
+                json!({ "limits": { "resources": { "cpu": [1, 2], "memory": "1Gi" } } }),
+                ("spec.limits.resources.cpu", "invalid type: list, expected a quantity: a number or a string"),
+            ),
+            (
+                json!({ "limits": { "resources": { "cpu": { "amount": 1 } } } }),
+                ("spec.limits.resources.cpu", "invalid type: map, expected a quantity: a number or a string"),
+            ),
+            (
+                json!({ "requirements": [{ "key": "a", "operator": "In", "values": ["x", []] }] }),
+                ("spec.requirements[0].values[1]", "invalid type: list, expected a string"),
+            ),
+            (json!({ "labels": { "a": [[1]] } }), ("spec.labels.a", "invalid type: list, expected a string")),
             (json!([]), ("spec", "invalid length 0, expected struct ProvisionerSpec with 13 elements")),
         ] {
             let (field, message) = read::<ProvisionerSpec>(&spec, "spec", &BTreeSet::new()).unwrap_err();

@@ -160,7 +160,7 @@ fn all_problems_are_named_with_their_lines() {
     assert_eq!((run.code, names(&run.out)), (1, vec!["EC2NodeClass/default".to_owned()]));
     let said: Vec<&str> = run.err.lines().filter(|line| !line.starts_with("warning: ")).collect();
     for start in [
-        "all.yaml:9 Provisioner/default spec.kubeletConfiguration.systemReserved.cpu[0]: invalid type: sequence",
+        "all.yaml:9 Provisioner/default spec.kubeletConfiguration.systemReserved.cpu: invalid type: list, expected ",
         "all.yaml:12 Provisioner/default spec.ttlSecondsAfterEmpty: invalid type: string \"30s\"",
         "all.yaml:13 Provisioner/default spec.ttlSecondsUntilExpired: must not be negative",
         "all.yaml:14 Provisioner/default spec.weight: must be between 1 and 100",
