@@ -3,6 +3,8 @@
 //! An expression sees `device.driver`, `device.attributes[domain].name`, `device.capacity[domain].name` and
 //! `device.allowMultipleAllocations`. A domain that the device says nothing about is an empty map, as in the API server.
 
+mod large_stack;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -10,24 +12,34 @@ use karpenter_model::devices::{AttributeValue, Device, DeviceSelector, Selector}
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, Program, Value};
 
+use self::large_stack::on_the_large_stack;
+
 /// As long as the API server lets an expression be.
 const MOST_BYTES: usize = 10 * 1024;
+
+/// Both the parser and the interpreter call themselves for each bracket and each operator. Hundreds of alternatives are let through;
+/// what they take is far less than the stack that they are evaluated on.
+const MOST_BRACKETS: usize = 64;
+const MOST_OPERATORS: usize = 512;
 
 thread_local! {
     /// Functions are the same for every expression, and there are many of them.
     static FUNCTIONS: Context<'static> = Context::default().with_all();
 }
 
-struct Expression {
+#[derive(Debug, Clone)]
+struct Expression(Arc<Compiled>);
+
+struct Compiled {
     text: String,
     program: Program,
     /// Texts in the expression: those that name domains have to be there.
     domains: Vec<String>,
 }
 
-impl std::fmt::Debug for Expression {
+impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Expression").field(&self.text).finish()
+        self.text.fmt(f)
     }
 }
 
@@ -35,13 +47,38 @@ pub(super) fn compile(text: &str) -> Selector {
     if text.len() > MOST_BYTES {
         return Selector::Unusable(format!("expression of {} bytes, at most {MOST_BYTES} are understood", text.len()));
     }
-    match Program::compile(text) {
+    let (brackets, operators) = complexity(text);
+    if brackets > MOST_BRACKETS || operators > MOST_OPERATORS {
+        return Selector::Unusable(format!(
+            "expression with {brackets} levels of brackets and {operators} operators, at most {MOST_BRACKETS} and \
+             {MOST_OPERATORS} are understood"
+        ));
+    }
+    let owned = text.to_owned();
+    let program = on_the_large_stack(move || Program::compile(&owned).map_err(|error| error.to_string()));
+    match program.and_then(|program| program) {
         Ok(program) => {
             let domains = quoted(text);
-            Selector::Compiled(Arc::new(Expression { text: text.to_owned(), program, domains }))
+            Selector::Compiled(Arc::new(Expression(Arc::new(Compiled { text: text.to_owned(), program, domains }))))
         }
         Err(error) => Selector::Unusable(format!("expression {text:?} does not compile: {error}")),
     }
+}
+
+/// Levels of brackets, and operators; those in texts count, too.
+fn complexity(text: &str) -> (usize, usize) {
+    let (mut open, mut deepest, mut operators) = (0_usize, 0, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => open += 1,
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'?' | b'!' | b'<' | b'>' | b'=' | b'&' | b'|' | b'.' => operators += 1,
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    // Words are operators, too.
+    (deepest, operators + text.split_whitespace().filter(|word| *word == "in").count())
 }
 
 /// Texts in single or double quotes.
@@ -55,6 +92,13 @@ fn quoted(text: &str) -> Vec<String> {
 
 impl DeviceSelector for Expression {
     fn matches(&self, driver: &str, device: &Device) -> Result<bool, String> {
+        let (compiled, driver, device) = (self.0.clone(), driver.to_owned(), device.clone());
+        on_the_large_stack(move || compiled.matches(&driver, &device))?
+    }
+}
+
+impl Compiled {
+    fn matches(&self, driver: &str, device: &Device) -> Result<bool, String> {
         FUNCTIONS.with(|functions| {
             let mut context = functions.new_inner_scope();
             let seen = self.seen(driver, device, functions);
@@ -66,9 +110,7 @@ impl DeviceSelector for Expression {
             }
         })
     }
-}
 
-impl Expression {
     /// The device as expressions see it.
     fn seen(&self, driver: &str, device: &Device, functions: &Context<'_>) -> Value {
         let attributes = device.attributes.iter().map(|(name, value)| (name.as_str(), attribute(value, functions)));
@@ -175,9 +217,38 @@ mod tests {
             ("device.driver", "neither true nor false"),
             ("device.driver ==", "does not compile"),
             (&"x".repeat(MOST_BYTES + 1), "at most"),
+            (&("(".repeat(MOST_BRACKETS + 1) + "true" + &")".repeat(MOST_BRACKETS + 1)), "at most"),
+            (&("!".repeat(MOST_OPERATORS + 1) + "true"), "at most"),
+            (&"!".repeat(MOST_BYTES), "at most"),
         ] {
             let why = asked(text).unwrap_err();
             assert!(why.contains(part), "{why}");
         }
+    }
+
+    /// The largest expressions that are let through are answered, whatever they are made of.
+    #[test]
+    fn deep_expressions_are_evaluated() {
+        let nested =
+            |open: &str, inner: &str, close: &str, levels: usize| open.repeat(levels) + inner + &close.repeat(levels);
+        let filler = format!(" || device.driver == '{}'", "x".repeat(MOST_BYTES / 8));
+        for (text, want) in [
+            ("!".repeat(MOST_OPERATORS) + "true", Ok(true)),
+            (nested("(", "true", ")", MOST_BRACKETS), Ok(true)),
+            (nested("(!", "true", ")", MOST_BRACKETS), Ok(true)),
+            (nested("(true && ", "true", ")", MOST_BRACKETS), Ok(true)),
+            (nested("[", "1", "]", MOST_BRACKETS) + " != []", Ok(true)),
+            (format!("true{}", " && true".repeat(MOST_OPERATORS / 2)), Ok(true)),
+            (format!("false{} || true", " || false".repeat(MOST_OPERATORS / 2 - 1)), Ok(true)),
+            (format!("0{} == 254", " + 1".repeat(MOST_OPERATORS / 2 - 2)), Ok(true)),
+            (nested("true ? ", "true", " : false", MOST_OPERATORS), Ok(true)),
+            (nested("[1].all(x, ", "true", ")", MOST_BRACKETS), Ok(true)),
+            (format!("true{}", filler.repeat(7)), Ok(true)),
+        ] {
+            assert!(text.len() <= MOST_BYTES, "{} bytes", text.len());
+            assert_eq!(asked(&text), want, "{}", &text[..40]);
+        }
+        let chain = format!("device{}", ".a".repeat(MOST_OPERATORS));
+        assert!(asked(&chain).unwrap_err().contains("expression"));
     }
 }
