@@ -129,8 +129,8 @@ fn node_claim(order: &ClaimOrder, rules: &LabelRules, default_grace: Option<GoDu
             ..ObjectMeta::default()
         },
         spec: NodeClaimSpec {
-            taints: Some(pool.taints.iter().map(taint).collect()),
-            startup_taints: Some(pool.startup_taints.iter().map(taint).collect()),
+            taints: taints(&pool.taints),
+            startup_taints: taints(&pool.startup_taints),
             requirements: requirement_entries(&order.requirements),
             resources: requests,
             node_class_ref: kinds::NodeClassRef {
@@ -143,6 +143,11 @@ fn node_claim(order: &ClaimOrder, rules: &LabelRules, default_grace: Option<GoDu
         },
         status: None,
     }
+}
+
+/// A list without entries is left out, as everybody else leaves it out.
+fn taints(taints: &[Taint]) -> Option<Vec<kinds::Taint>> {
+    (!taints.is_empty()).then(|| taints.iter().map(taint).collect())
 }
 
 /// SCH-223.

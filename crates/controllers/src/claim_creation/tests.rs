@@ -2,6 +2,7 @@ use karpenter_api::names::LabelPolicy;
 use karpenter_model::example;
 use karpenter_model::pool::TemplateHash;
 use karpenter_model::requirements::Operator;
+use karpenter_model::taints::Effect;
 
 use super::*;
 
@@ -64,6 +65,21 @@ fn a_claim_knows_where_it_comes_from() {
     assert_eq!(claim.labels()["example.com/exampleclass"], "default");
     let class = &claim.spec.node_class_ref;
     assert_eq!((&*class.group, &*class.kind, &*class.name), ("example.com", "ExampleClass", "default"));
+}
+
+/// Taints of the pool, and no list where it has none.
+#[test]
+fn taints_are_written_where_there_are_any() {
+    let tainted = |list: &[Taint], startup: &[Taint]| {
+        let pool = PoolView { taints: list.to_vec(), startup_taints: startup.to_vec(), ..pool() };
+        let spec = serde_json::to_value(&node_claim(&order(pool, []), &rules(), None).spec).unwrap();
+        (spec.get("taints").cloned(), spec.get("startupTaints").cloned())
+    };
+    let taint = Taint::new("team", "", Effect::NoSchedule);
+    let written = Some(serde_json::json!([{"key": "team", "effect": "NoSchedule"}]));
+    assert_eq!(tainted(&[], &[]), (None, None));
+    assert_eq!(tainted(std::slice::from_ref(&taint), &[]), (written.clone(), None));
+    assert_eq!(tainted(&[], &[taint]), (None, written));
 }
 
 /// SCH-220, SC-323, SC-325, SC-326, SC-14, API-75: one label per custom requirement, none for what the provider resolves.

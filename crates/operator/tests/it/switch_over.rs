@@ -229,11 +229,7 @@ fn shape(kind: &str, object: &Value) -> BTreeSet<String> {
     let object = essence(kind, object);
     let mut found = BTreeSet::new();
     let mut add = |path: &str| match object.pointer(path) {
-        Some(Value::Object(members)) => {
-            // An empty list says nothing.
-            let said = members.iter().filter(|(_, value)| value.as_array().is_none_or(|all| !all.is_empty()));
-            found.extend(said.map(|(key, _)| format!("{path} {key}")));
-        }
+        Some(Value::Object(members)) => found.extend(members.keys().map(|key| format!("{path} {key}"))),
         Some(Value::Array(values)) => {
             for value in values {
                 let mut keys: Vec<&str> =
