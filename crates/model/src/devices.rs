@@ -120,6 +120,34 @@ pub struct TemplatePool {
     pub devices: Vec<Device>,
 }
 
+/// A slice that a node of an instance type will publish, as whoever knows the type describes it (API-278).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SliceTemplate {
+    pub driver: String,
+    pub pool: String,
+    pub devices: Vec<Device>,
+    /// Shared budgets by set and counter. Devices beside them are ignored.
+    pub counters: BTreeMap<String, BTreeMap<String, Quantity>>,
+}
+
+impl TypeDevices {
+    /// Pools of templates; bindings of fewer than two devices say nothing (API-278).
+    pub fn described(templates: Vec<SliceTemplate>, bindings: Vec<AttributeBinding>) -> Self {
+        let mut pools: BTreeMap<(String, String), TemplatePool> = BTreeMap::new();
+        for SliceTemplate { driver, pool, devices, counters } in templates {
+            let of_pool = pools.entry((driver.clone(), pool.clone()));
+            let of_pool = of_pool.or_insert_with(|| TemplatePool { driver, pool, ..TemplatePool::default() });
+            if counters.is_empty() {
+                of_pool.devices.extend(devices);
+            } else {
+                of_pool.counters.extend(counters);
+            }
+        }
+        let bindings = bindings.into_iter().filter(|binding| binding.devices.len() > 1);
+        Self { pools: pools.into_values().collect(), bindings: bindings.collect() }
+    }
+}
+
 /// Devices that will have the same value of an attribute, whatever it is going to be (SCH-205).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttributeBinding {
@@ -260,6 +288,33 @@ mod tests {
             assert_eq!(constraint.covers(request), covered, "{listed:?} {request}");
         }
         assert!(!Constraint::Unknown("x".into()).covers("gpu"));
+    }
+
+    /// API-278: slices of a pool together; devices beside counters, and bindings of one device, are ignored.
+    #[test]
+    fn what_a_type_is_said_to_bring() {
+        let device = |name: &str| Device { name: name.to_owned(), ..Device::default() };
+        let id = |name: &str| DeviceId { driver: "gpu.com".into(), pool: "p".into(), device: name.to_owned() };
+        let template = |pool: &str, devices: &[&str]| SliceTemplate {
+            driver: "gpu.com".into(),
+            pool: pool.to_owned(),
+            devices: devices.iter().map(|name| device(name)).collect(),
+            counters: BTreeMap::new(),
+        };
+        let budget = BTreeMap::from([("memory".to_owned(), Quantity::units(80))]);
+        let counters = BTreeMap::from([("card".to_owned(), budget)]);
+        let counting = SliceTemplate { counters: counters.clone(), ..template("p", &["ignored"]) };
+        let bound = |devices: &[&str]| AttributeBinding {
+            attribute: "numa".into(),
+            devices: devices.iter().map(|name| id(name)).collect(),
+        };
+        let templates = vec![template("p", &["a"]), counting, template("q", &["c"]), template("p", &["b"])];
+        let described = TypeDevices::described(templates, vec![bound(&[]), bound(&["a"]), bound(&["a", "b"])]);
+        let [p, q] = &described.pools[..] else { panic!("two pools: {described:?}") };
+        let names = |pool: &TemplatePool| pool.devices.iter().map(|device| device.name.clone()).collect::<Vec<_>>();
+        assert_eq!((p.pool.as_str(), names(p), &p.counters), ("p", vec!["a".to_owned(), "b".to_owned()], &counters));
+        assert_eq!((q.pool.as_str(), names(q), q.counters.is_empty()), ("q", vec!["c".to_owned()], true));
+        assert_eq!(described.bindings, [bound(&["a", "b"])]);
     }
 
     /// SCH-205: the driver's own domain may be left out.

@@ -6,6 +6,7 @@ mod checkers;
 mod cloud;
 mod crash;
 mod death;
+mod devices;
 mod disruption;
 mod lives;
 mod overlays;
