@@ -11,6 +11,7 @@ use karpenter_controllers::patch::{delete_if_present, ignore_gone};
 use karpenter_controllers::queue::ReconcileError;
 use karpenter_model::claim::ClaimView;
 use karpenter_model::labels::REGISTERED;
+use karpenter_model::shared::Labels;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ pub(crate) async fn relabel(aws: &Aws) -> Result<(), ReconcileError> {
 
 /// The claim says so, or only its node still does.
 fn was_reserved(aws: &Aws, claim: &ClaimView) -> bool {
-    let is = |labels: &BTreeMap<String, String>| {
+    let is = |labels: &Labels| {
         labels.get(karpenter_model::labels::CAPACITY_TYPE).map(String::as_str)
             == Some(karpenter_model::labels::CAPACITY_TYPE_RESERVED)
     };
@@ -66,8 +67,9 @@ fn was_reserved(aws: &Aws, claim: &ClaimView) -> bool {
 
 async fn relabel_one(aws: &Aws, claim: &ClaimView, info: &InstanceInfo) -> Result<(), ReconcileError> {
     let params = PatchParams::default();
-    if let Some(new) = relabelled(&claim.labels, info) {
-        let patch = Patch::Merge(change(&claim.labels, &new));
+    let labels = claim.labels.to_map();
+    if let Some(new) = relabelled(&labels, info) {
+        let patch = Patch::Merge(change(&labels, &new));
         let written = aws.ctx.claims_api().patch(&claim.name, &params, &patch).await;
         ignore_gone(written)?.map(|claim| aws.ctx.note_claim(claim));
         tracing::info!(nodeclaim = claim.name, "its reservation has ended, the nodeclaim is on-demand now");
@@ -75,10 +77,11 @@ async fn relabel_one(aws: &Aws, claim: &ClaimView, info: &InstanceInfo) -> Resul
     let nodes = claim.provider_id.as_deref().map(|id| aws.ctx.state().nodes_by_provider_id(id)).unwrap_or_default();
     for node in nodes {
         let registered = node.labels.get(REGISTERED).is_some_and(|value| value == "true");
-        let Some(new) = relabelled(&node.labels, info).filter(|_| registered && node.deleting_since.is_none()) else {
+        let labels = node.labels.to_map();
+        let Some(new) = relabelled(&labels, info).filter(|_| registered && node.deleting_since.is_none()) else {
             continue;
         };
-        let patch = Patch::Merge(change(&node.labels, &new));
+        let patch = Patch::Merge(change(&labels, &new));
         let written = aws.ctx.nodes_api().patch(&node.name, &params, &patch).await;
         ignore_gone(written)?.map(|node| aws.ctx.note_node(node));
     }

@@ -136,7 +136,8 @@ mod tests {
             ..ReservationInfo::default()
         };
         let all = [one("cr-1", "capacity-block"), one("cr-2", "default")];
-        let of = |id: &str| ClaimView { labels: map(&[(aws::CAPACITY_RESERVATION_ID, id)]), ..example::claim("a") };
+        let of =
+            |id: &str| ClaimView { labels: map(&[(aws::CAPACITY_RESERVATION_ID, id)]).into(), ..example::claim("a") };
         let expiring = [of("cr-1"), of("cr-2"), of("cr-3"), example::claim("b")]
             .map(|claim| is_in_expiring_block(&claim, &all, Timestamp::UNIX_EPOCH));
         assert_eq!(expiring, [true, false, false, false]);

@@ -29,8 +29,10 @@ use crate::listeners::Listeners;
 use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::overlays::Laying;
+use crate::patch::{ignore_gone, says_gone};
 use crate::queue::Queue;
 use crate::report::{Observability, Report};
+use crate::sharing::Sharing;
 use crate::watches::{PodClasses, PodObject};
 
 /// How pending pods are gathered before a pass (API-159).
@@ -168,6 +170,8 @@ pub struct Context {
     pub repair: Option<RepairPolicies>,
     /// The same for the legacy controller.
     pub legacy_repair: Option<LegacyPolicies>,
+    /// What nodes and claims have in common.
+    sharing: Mutex<Sharing>,
     state: Mutex<ClusterState>,
     frugal: AtomicBool,
 }
@@ -214,6 +218,7 @@ impl Context {
             provision: Batcher::default(),
             memory: Memory::default(),
             pod_classes: PodClasses::managing_deletion_costs(features.pod_deletion_cost),
+            sharing: Mutex::default(),
             state: Mutex::new(state),
             features,
             overlays,
@@ -252,6 +257,10 @@ impl Context {
     /// Held for a moment only, never across a wait.
     pub fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sharing(&self) -> MutexGuard<'_, Sharing> {
+        self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A node is ours when it carries the label of a class we support (API-250).
@@ -313,12 +322,41 @@ impl Context {
         let claim = Arc::new(claim);
         if self.claims.put(&claim) {
             self.report.seen(claim.as_ref());
-            let converted = convert::claim(&claim, self.provider.label_rules());
+            let mut converted = convert::claim(&claim, self.provider.label_rules());
             self.report.problems_of(claim.as_ref(), &converted.problems);
+            self.sharing().claim(&mut converted.view);
             self.state().apply(Change::Claim(Arc::new(converted.view)));
             self.wake_for_claim(&claim);
         }
         claim
+    }
+
+    /// What became of a write to a claim: the claim as it is now; nothing when it is gone.
+    pub(crate) fn claim_written(
+        &self,
+        claim: &NodeClaim,
+        answer: Result<NodeClaim, kube::Error>,
+    ) -> Result<Option<Arc<NodeClaim>>, kube::Error> {
+        if says_gone(claim, &answer)
+            && self.claims.get(&claim.name_any()).is_some_and(|known| known.uid() == claim.uid())
+        {
+            self.lose_claim(&claim.name_any());
+        }
+        Ok(ignore_gone(answer)?.map(|written| self.note_claim(written)))
+    }
+
+    /// A claim is no more, as the watch or the answer to a write says, whichever comes first: until it is known, every look at the
+    /// claim would end with the same write.
+    pub(crate) fn lose_claim(&self, name: &str) {
+        let gone = self.claims.get(name);
+        self.claims.remove(name);
+        self.state().apply(Change::ClaimGone(name.to_owned()));
+        if let Some(gone) = gone {
+            self.report.gone(gone.as_ref());
+            self.listeners.tell(|listener| listener.claim_gone(&gone));
+            self.wake_for_claim(&gone);
+        }
+        self.provision.nudge();
     }
 
     /// Whoever a claim concerns looks at it.
@@ -337,8 +375,9 @@ impl Context {
         let node = Arc::new(node);
         if self.nodes.put(&node) {
             self.report.seen(node.as_ref());
-            let converted = convert::node(&node);
+            let mut converted = convert::node(&node);
             self.report.problems_of(node.as_ref(), &converted.problems);
+            self.sharing().node(&mut converted.view);
             let view = Arc::new(converted.view);
             // Heartbeats are most of what is heard of nodes, and concern nobody.
             let is_news = self.state().node(&view.name) != Some(&view);
@@ -348,6 +387,33 @@ impl Context {
             }
         }
         node
+    }
+
+    /// What became of a write to a node: the node as it is now; nothing when it is gone.
+    pub(crate) fn node_written(
+        &self,
+        node: &Node,
+        answer: Result<Node, kube::Error>,
+    ) -> Result<Option<Arc<Node>>, kube::Error> {
+        if says_gone(node, &answer) && self.nodes.get(&node.name_any()).is_some_and(|known| known.uid() == node.uid()) {
+            self.lose_node(&node.name_any());
+        }
+        Ok(ignore_gone(answer)?.map(|written| self.note_node(written)))
+    }
+
+    /// A node is no more, as the watch or the answer to a write says.
+    pub(crate) fn lose_node(&self, name: &str) {
+        let gone = self.nodes.get(name);
+        if let Some(gone) = &gone {
+            self.report.gone(gone.as_ref());
+        }
+        self.nodes.remove(name);
+        self.state().apply(Change::NodeGone(name.to_owned()));
+        let provider_id = gone.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
+        let claims = provider_id.map(|id| self.state().claims_by_provider_id(id)).unwrap_or_default();
+        for claim in &claims {
+            self.queues.wake_claim(&claim.name);
+        }
     }
 
     /// Whoever a node concerns looks at it.

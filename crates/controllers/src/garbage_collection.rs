@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec};
 use karpenter_lifecycle::{ClaimAndNodes, Launch, launch};
 use karpenter_model::claim::ClaimView;
 use karpenter_model::node::NodeView;
-use karpenter_platform::{Instance, InstanceError};
+use karpenter_platform::InstanceError;
 use karpenter_state::Source;
 
 use crate::context::Context;
@@ -47,9 +47,7 @@ pub(crate) async fn collect(ctx: &Context) -> Result<(), ReconcileError> {
     if !complete {
         return Ok(());
     }
-    let instances: Vec<Instance> =
-        ctx.provider.list().await?.into_iter().filter(|instance| !instance.terminating).collect();
-    let listed: BTreeSet<String> = instances.into_iter().map(|instance| instance.provider_id).collect();
+    let listed = ctx.provider.running().await?;
     let lost = lost_claims(ctx, &listed);
     let outcomes = futures::future::join_all(lost.iter().map(|name| delete_lost(ctx, name))).await;
     let claimed = claimed_instances(ctx).await?;
@@ -60,8 +58,8 @@ pub(crate) async fn collect(ctx: &Context) -> Result<(), ReconcileError> {
 }
 
 fn lost_claims(ctx: &Context, listed: &BTreeSet<String>) -> Vec<String> {
-    let claims: Vec<ClaimView> = ctx.claims.all().iter().map(|claim| view(ctx, claim)).collect();
     let state = ctx.state();
+    let claims: Vec<Arc<ClaimView>> = state.claims().cloned().collect();
     let nodes: Vec<Vec<Arc<NodeView>>> = claims
         .iter()
         .map(|claim| claim.provider_id.as_deref().map(|id| state.nodes_by_provider_id(id)).unwrap_or_default())
@@ -91,7 +89,7 @@ async fn delete_lost(ctx: &Context, name: &str) -> Result<(), ReconcileError> {
 
 /// The instances of claims: those written down, those about to be, and those a crash kept from being written down.
 async fn claimed_instances(ctx: &Context) -> Result<BTreeSet<String>, ReconcileError> {
-    let claims: Vec<ClaimView> = ctx.claims.all().iter().map(|claim| view(ctx, claim)).collect();
+    let claims: Vec<Arc<ClaimView>> = ctx.state().claims().cloned().collect();
     let mut claimed: BTreeSet<String> = claims.iter().filter_map(|claim| claim.provider_id.clone()).collect();
     claimed.extend(ctx.memory.launched_ids());
     for claim in claims.iter().filter(|claim| claim.provider_id.is_none() && launch(claim) == Launch::AskProvider) {

@@ -43,6 +43,7 @@ pub mod queue;
 pub mod registration_health;
 pub mod report;
 mod resource_watches;
+mod sharing;
 pub mod static_capacity;
 pub mod watches;
 mod workload_watches;

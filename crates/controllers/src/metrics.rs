@@ -33,7 +33,7 @@ pub use family::{Counter, Description, Family, Gauge, Histogram, Kind, Stability
 pub use nodepools::pool_series;
 pub use nodes::{NodeUsage, node_series, utilization};
 pub use per_kind::{KindMetrics, NodeLabels, NodeMetrics, WatchedKind};
-pub use pods::{PodTracker, Verdict};
+pub use pods::{PodTracker, Verdict, pod_limits};
 pub use running::Running;
 pub(crate) use running::RunningPass;
 pub use text::CONTENT_TYPE;

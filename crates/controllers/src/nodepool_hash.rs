@@ -5,14 +5,12 @@ use std::sync::Arc;
 use karpenter_api::convert;
 use karpenter_api::names::annotations;
 use karpenter_lifecycle::{Rehash, is_current, is_stamped, rehashes};
-use karpenter_model::claim::ClaimView;
 use karpenter_model::pool::TemplateHash;
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::nodeclaim_lifecycle::view;
 use crate::patch::ignore_gone;
 use crate::queue::{ReconcileError, Requeue};
 
@@ -26,9 +24,8 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
         return Ok(Requeue::OnChange);
     }
     if !is_current(&hash, annotation) {
-        let claims: Vec<ClaimView> = ctx.claims.all().iter().map(|claim| view(&ctx, claim)).collect();
-        let own = claims.iter().filter(|claim| claim.pool.as_ref() == Some(&name));
-        for rehash in rehashes(&hash, own) {
+        let own = ctx.state().claims_of(&name);
+        for rehash in rehashes(&hash, own.iter().map(Arc::as_ref)) {
             migrate(&ctx, &rehash, &hash).await?;
         }
     }

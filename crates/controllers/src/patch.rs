@@ -46,6 +46,13 @@ pub(crate) fn without_finalizer<K: Resource>(object: &K) -> Value {
     serde_json::json!({ "metadata": { "finalizers": others } })
 }
 
+/// Whether the answer to a write is that this very object is not there. Where its whole kind is not served, the answer names no object.
+pub(crate) fn says_gone<K: Resource, T>(object: &K, answer: &Result<T, kube::Error>) -> bool {
+    let Err(kube::Error::Api(status)) = answer else { return false };
+    let named = status.details.as_ref().map(|details| details.name.as_str());
+    status.is_not_found() && named == Some(object.name_any().as_str())
+}
+
 /// A write that found the object gone has nothing left to do.
 pub fn ignore_gone<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match answer {

@@ -26,7 +26,6 @@ use kube::{Api, Resource, ResourceExt as _};
 use self::claims::{Claims, Pools, watch_classes};
 use self::lean::Lean;
 use self::nodes::Nodes;
-pub(crate) use self::pod_classes::PodFacts;
 pub use self::pod_classes::{PodClasses, SeenPod};
 pub use self::pod_text::PodObject;
 use self::pods::follow_pods;

@@ -19,6 +19,7 @@ use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::ConsolidationPolicy;
 use karpenter_model::requirements::Requirements;
 use karpenter_model::resources::Resources;
+use karpenter_model::shared::{Labels, Shared};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 use karpenter_solver::{Options, Placement, Plan, PlannedClaim, Solver, appraise};
 
@@ -235,9 +236,9 @@ impl World {
         let mut asked = Requirements::clone(&claim.requirements);
         asked.add_all(&offering.requirements);
         asked.add_all(&known.requirements);
-        let labels = labels_of(&asked, &claim.pool.labels, name, known);
-        let capacity = known.capacity_with(&offering.overrides);
-        let allocatable = known.allocatable_with(&offering.overrides);
+        let labels = Labels::from(labels_of(&asked, &claim.pool.labels, name, known));
+        let capacity = Shared::from(known.capacity_with(&offering.overrides));
+        let allocatable = Shared::from(known.allocatable_with(&offering.overrides));
         let condition = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
         let id = Some(format!("plan://{name}"));
         let node = NodeView {
@@ -258,7 +259,7 @@ impl World {
             has_finalizer: true,
             labels,
             pool: Some(claim.pool.name.clone()),
-            requirements: Requirements::clone(&claim.requirements),
+            requirements: Requirements::clone(&claim.requirements).into(),
             requests: claim.requests.clone(),
             taints: claim.pool.taints.clone(),
             startup_taints: claim.pool.startup_taints.clone(),

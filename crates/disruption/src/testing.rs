@@ -15,6 +15,7 @@ use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::Resources;
+use karpenter_model::shared::{Labels, Shared};
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_solver::{Options, Reserved};
 
@@ -171,8 +172,8 @@ impl Cluster {
     pub(crate) fn node(mut self, name: &str, pool: &str, kind: &str, pods: impl IntoIterator<Item = PodView>) -> Self {
         let (type_name, capacity_type) = kind.split_once(' ').unwrap_or((kind, "on-demand"));
         let known = self.types.iter().find(|known| known.name == type_name);
-        let capacity = known.map_or_else(|| cpus(4), |known| known.capacity.clone());
-        let labels: BTreeMap<String, String> = [
+        let capacity = Shared::from(known.map_or_else(|| cpus(4), |known| known.capacity.clone()));
+        let labels: Labels = [
             (labels::REGISTERED, "true"),
             (labels::INITIALIZED, "true"),
             (labels::NODEPOOL, pool),

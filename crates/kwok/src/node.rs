@@ -75,7 +75,7 @@ fn quantities(amounts: &Resources) -> BTreeMap<String, ApiQuantity> {
 pub(crate) fn fake_node(claim: &ClaimView, instance_type: &InstanceType, offering: &Offering) -> Node {
     let name = node_name(claim);
     let mut labels = resolved_labels(claim, instance_type, offering);
-    labels.extend(claim.labels.clone());
+    labels.extend(claim.labels.to_map());
     labels.extend(
         [
             (labels::HOSTNAME, claim.name.as_str()),
@@ -85,7 +85,7 @@ pub(crate) fn fake_node(claim: &ClaimView, instance_type: &InstanceType, offerin
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned())),
     );
-    let mut annotations = claim.annotations.clone();
+    let mut annotations = claim.annotations.to_map();
     annotations.insert(FAKE.to_owned(), "fake".to_owned());
     // A type's capacity is more than its allocatable; the kwok controller reports what it finds here.
     let mut capacity = claim.requests.clone();

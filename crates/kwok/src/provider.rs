@@ -1,5 +1,6 @@
 //! The CloudProvider itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,34 @@ impl std::fmt::Debug for KwokProvider {
 }
 
 impl KwokProvider {
+    /// What is wanted of each node of ours. Page by page: ten thousand nodes as an API server sends them are hundreds of
+    /// megabytes, and little of it is kept.
+    async fn list_nodes<T>(&self, wanted: impl Fn(&Node) -> Option<T> + Send + Sync) -> Result<Vec<T>, CallError>
+    where
+        T: Send,
+    {
+        let mut found = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let nodes = match self.nodes().list(&page).await {
+                Ok(nodes) => nodes,
+                // The list has become too old to be continued: from the start, in one piece.
+                Err(kube::Error::Api(status)) if status.code == 410 && page.continue_token.is_some() => {
+                    found.clear();
+                    page = ListParams::default();
+                    continue;
+                }
+                Err(error) => return Err(CallError::new("list Nodes", error)),
+            };
+            let ours = |node: &&Node| provider_id(node).is_some_and(|id| id.starts_with(PROVIDER_PREFIX));
+            found.extend(nodes.iter().filter(ours).filter_map(&wanted));
+            match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => return Ok(found),
+            }
+        }
+    }
+
     pub fn new(client: Client, catalogue: Catalogue) -> Self {
         Self {
             client,
@@ -172,28 +201,14 @@ impl CloudProvider for KwokProvider {
         Ok(node.as_ref().map(instance))
     }
 
-    /// Page by page: ten thousand nodes as an API server sends them are hundreds of megabytes, and little of it is kept.
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
-        let mut instances = Vec::new();
-        let mut page = ListParams::default().limit(PAGE);
-        loop {
-            let nodes = match self.nodes().list(&page).await {
-                Ok(nodes) => nodes,
-                // The list has become too old to be continued: from the start, in one piece.
-                Err(kube::Error::Api(status)) if status.code == 410 && page.continue_token.is_some() => {
-                    instances.clear();
-                    page = ListParams::default();
-                    continue;
-                }
-                Err(error) => return Err(CallError::new("list Nodes", error)),
-            };
-            let ours = |known: &Instance| known.provider_id.starts_with(PROVIDER_PREFIX);
-            instances.extend(nodes.iter().map(instance).filter(ours));
-            match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page.continue_token = Some(token),
-                None => return Ok(instances),
-            }
-        }
+        self.list_nodes(|node| Some(instance(node))).await
+    }
+
+    async fn running(&self) -> Result<BTreeSet<String>, CallError> {
+        let running = |node: &Node| node.metadata.deletion_timestamp.is_none();
+        let ids = self.list_nodes(|node| provider_id(node).filter(|_| running(node)).cloned()).await?;
+        Ok(ids.into_iter().collect())
     }
 
     async fn instance_types(&self, _pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
@@ -233,15 +248,19 @@ impl CloudProvider for KwokProvider {
     }
 }
 
+fn provider_id(node: &Node) -> Option<&String> {
+    node.spec.as_ref()?.provider_id.as_ref()
+}
+
 fn instance(node: &Node) -> Instance {
     let view = convert::node(node).view;
     Instance {
         provider_id: view.provider_id.unwrap_or_default(),
         image_id: None,
-        labels: view.labels,
-        annotations: view.annotations,
-        capacity: view.capacity,
-        allocatable: view.allocatable,
+        labels: view.labels.to_map(),
+        annotations: node.metadata.annotations.clone().unwrap_or_default(),
+        capacity: view.capacity.into_inner(),
+        allocatable: view.allocatable.into_inner(),
         terminating: view.deleting_since.is_some(),
     }
 }

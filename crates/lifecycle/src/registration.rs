@@ -35,6 +35,7 @@ pub enum Hooks {
 pub struct SyncedNode {
     pub name: String,
     pub labels: BTreeMap<String, String>,
+    /// Those that it gets; it keeps what it has beside them.
     pub annotations: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
     /// The node came without the guard taint, so pods may have been bound too early (LIF-22).
@@ -57,10 +58,8 @@ pub fn registration(claim: &ClaimView, nodes: &[&NodeView], hooks: Hooks) -> Reg
 fn synced_node(claim: &ClaimView, node: &NodeView, hooks: Hooks) -> SyncedNode {
     let guard = Taint::unregistered();
     let has_guard = node.taints.iter().any(|taint| taint.is_same(&guard));
-    let mut labels = node.labels.clone();
-    labels.extend(claim.labels.clone());
-    let mut annotations = node.annotations.clone();
-    annotations.extend(claim.annotations.clone());
+    let mut labels = node.labels.to_map();
+    labels.extend(claim.labels.to_map());
     let mut node_taints = node.taints.clone();
     if !node.opts_out_of_taint_sync() {
         taints::merge(&mut node_taints, &claim.taints);
@@ -73,7 +72,7 @@ fn synced_node(claim: &ClaimView, node: &NodeView, hooks: Hooks) -> SyncedNode {
     SyncedNode {
         name: node.name.clone(),
         labels,
-        annotations,
+        annotations: claim.annotations.to_map(),
         taints: node_taints,
         guard_was_missing: !has_guard && !node.is_registered(),
     }

@@ -30,7 +30,7 @@ fn since(status: Status, second: i64) -> ConditionView {
 fn claim() -> ClaimView {
     ClaimView {
         has_finalizer: true,
-        labels: BTreeMap::from([("team".into(), "a".into())]),
+        labels: [("team".into(), "a".into())].into(),
         requests: Resources::new().with("cpu", Quantity::units(1)),
         taints: vec![Taint::new("dedicated", "x", Effect::NoSchedule)],
         startup_taints: vec![Taint::new("boot", "", Effect::NoExecute)],
@@ -44,9 +44,9 @@ fn claim() -> ClaimView {
 fn node() -> NodeView {
     NodeView {
         provider_id: Some("cloud://1".into()),
-        labels: BTreeMap::from([("team".into(), "other".into()), ("os".into(), "linux".into())]),
+        labels: [("team".into(), "other".into()), ("os".into(), "linux".into())].into(),
         taints: vec![Taint::unregistered(), Taint::new("dedicated", "kept", Effect::NoSchedule)],
-        allocatable: Resources::new().with("cpu", Quantity::units(2)),
+        allocatable: Resources::new().with("cpu", Quantity::units(2)).into(),
         ..example::node("node-1")
     }
 }

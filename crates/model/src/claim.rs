@@ -1,7 +1,5 @@
 //! A NodeClaim as decisions see it.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 
 use crate::annotations::REBOOT_PRE_BOOT_ID;
@@ -10,6 +8,7 @@ use crate::duration::{GoDuration, NillableDuration};
 use crate::pool::NodeClassRef;
 use crate::requirements::Requirements;
 use crate::resources::Resources;
+use crate::shared::{Labels, Shared};
 use crate::taints::Taint;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,12 +57,12 @@ pub struct ClaimView {
     pub created_at: Timestamp,
     pub deleting_since: Option<Timestamp>,
     pub has_finalizer: bool,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
+    pub labels: Labels,
+    pub annotations: Labels,
     /// The `karpenter.sh/nodepool` label; `None` for a standalone claim.
     pub pool: Option<String>,
     pub node_class: NodeClassRef,
-    pub requirements: Requirements,
+    pub requirements: Shared<Requirements>,
     pub requests: Resources,
     pub taints: Vec<Taint>,
     pub startup_taints: Vec<Taint>,
@@ -71,8 +70,8 @@ pub struct ClaimView {
     pub termination_grace_period: Option<GoDuration>,
     pub provider_id: Option<String>,
     pub node_name: Option<String>,
-    pub capacity: Resources,
-    pub allocatable: Resources,
+    pub capacity: Shared<Resources>,
+    pub allocatable: Shared<Resources>,
     pub launched: ConditionView,
     pub registered: ConditionView,
     pub initialized: ConditionView,
@@ -115,11 +114,11 @@ impl ClaimView {
             created_at: Timestamp::UNIX_EPOCH,
             deleting_since: None,
             has_finalizer: false,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
+            labels: Labels::new(),
+            annotations: Labels::new(),
             pool: None,
             node_class,
-            requirements: Requirements::new(),
+            requirements: Shared::default(),
             requests: Resources::new(),
             taints: Vec::new(),
             startup_taints: Vec::new(),
@@ -127,8 +126,8 @@ impl ClaimView {
             termination_grace_period: None,
             provider_id: None,
             node_name: None,
-            capacity: Resources::new(),
-            allocatable: Resources::new(),
+            capacity: Shared::default(),
+            allocatable: Shared::default(),
             launched: unknown,
             registered: unknown,
             initialized: unknown,

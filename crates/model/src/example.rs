@@ -35,6 +35,7 @@ pub fn pod(name: &str) -> PodView {
         owner: PodOwner::Other,
         unschedulable: false,
         unready: false,
+        ready: false,
         critical: false,
     }
 }

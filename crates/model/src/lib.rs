@@ -27,6 +27,7 @@ pub mod requirements;
 pub mod resources;
 pub mod scheduling;
 pub mod selector;
+pub mod shared;
 pub mod snapshot;
 pub mod taints;
 pub mod volumes;

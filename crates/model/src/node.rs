@@ -1,12 +1,11 @@
 //! A node as decisions see it.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
 use crate::claim::Status;
 use crate::labels;
 use crate::resources::Resources;
+use crate::shared::{Labels, Shared};
 use crate::taints::Taint;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,11 +16,12 @@ pub struct NodeView {
     pub created_at: Timestamp,
     pub deleting_since: Option<Timestamp>,
     pub has_finalizer: bool,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
+    pub labels: Labels,
+    /// Those that are about us.
+    pub annotations: Labels,
     pub taints: Vec<Taint>,
-    pub capacity: Resources,
-    pub allocatable: Resources,
+    pub capacity: Shared<Resources>,
+    pub allocatable: Shared<Resources>,
     pub ready: bool,
     /// What repair looks at; heartbeats and messages are left out, so that they change nothing (V15-34).
     pub conditions: Vec<NodeCondition>,
@@ -49,11 +49,11 @@ impl NodeView {
             created_at: Timestamp::UNIX_EPOCH,
             deleting_since: None,
             has_finalizer: false,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
+            labels: Labels::new(),
+            annotations: Labels::new(),
             taints: Vec::new(),
-            capacity: Resources::new(),
-            allocatable: Resources::new(),
+            capacity: Shared::default(),
+            allocatable: Shared::default(),
             ready: false,
             conditions: Vec::new(),
             boot_id: String::new(),

@@ -1,6 +1,5 @@
 //! A pod as decisions see it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::protection::Protection;
 use crate::resources::Resources;
 use crate::scheduling::PodScheduling;
+use crate::shared::{Labels, Shared};
 use crate::taints::Taint;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +63,8 @@ pub struct PodView {
     /// When the kubelet took the pod on.
     pub started_at: Option<Timestamp>,
     pub node_name: Option<String>,
-    pub nominated_node_name: Option<String>,
+    /// Nearly always absent, so it has the shortest form.
+    pub nominated_node_name: Option<Box<str>>,
     /// What pods of one workload have in common; read and changed as if it were here.
     pub class: Arc<PodClass>,
     pub priority: i32,
@@ -78,31 +79,44 @@ pub struct PodView {
     pub unschedulable: bool,
     /// The `Ready` condition is False; absent or unknown is not (DIS-37).
     pub unready: bool,
+    /// The `Ready` condition is True.
+    pub ready: bool,
     /// `system-cluster-critical` or `system-node-critical`.
     pub critical: bool,
 }
 
-/// What pods of one workload have in common.
+/// What pods have in common that differ in nothing but their names. Pods of a StatefulSet have labels and volumes of their own, so
+/// each is a class; what it has of its workload is shared all the same, and read and changed as if it were here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodClass {
+    pub labels: Labels,
+    /// PersistentVolumeClaims of the pod's namespace that it uses, ephemeral ones by the name they get.
+    pub volume_claims: Vec<String>,
+    /// ResourceClaims of the pod's namespace that it uses, as far as they are named already (SCH-192).
+    pub resource_claims: Vec<String>,
+    pub template: Shared<PodTemplate>,
+}
+
+/// What all pods of one workload have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PodTemplate {
     /// The DaemonSet that controls the pod.
     pub daemon_set: Option<String>,
     /// Its UID, which tells it from a set of the same name that was deleted.
     pub daemon_set_uid: Option<String>,
     /// Effective requests with `pods: 1` (SCH-60, SCH-62).
     pub requests: Resources,
-    pub labels: BTreeMap<String, String>,
     /// Where the pod may go and where it would rather go.
     pub scheduling: PodScheduling,
     pub termination_grace_seconds: Option<i64>,
-    /// PersistentVolumeClaims of the pod's namespace that it uses, ephemeral ones by the name they get.
-    pub volume_claims: Vec<String>,
+    /// What its containers may take at most, added up as requests are. Nothing is decided by it.
+    pub limits: Resources,
+    /// The first owner as a path of the API, as metrics name it; empty without one.
+    pub owner_path: Box<str>,
     /// Who made the pod and would make another one.
     pub controller: Option<Controller>,
     /// What the author says about moving the pod.
     pub protection: Protection,
-    /// ResourceClaims of the pod's namespace that it uses, as far as they are named already (SCH-192).
-    pub resource_claims: Vec<String>,
     /// The pod, or one of its containers, asks for devices, named or not (SCH-191).
     pub uses_devices: bool,
     /// The capacity buffer that the pod stands for; such a pod exists in memory only.
@@ -123,6 +137,21 @@ impl Deref for PodView {
 impl DerefMut for PodView {
     fn deref_mut(&mut self) -> &mut PodClass {
         Arc::make_mut(&mut self.class)
+    }
+}
+
+impl Deref for PodClass {
+    type Target = PodTemplate;
+
+    fn deref(&self) -> &PodTemplate {
+        &self.template
+    }
+}
+
+/// The first change gives the class a template of its own.
+impl DerefMut for PodClass {
+    fn deref_mut(&mut self) -> &mut PodTemplate {
+        &mut self.template
     }
 }
 

@@ -97,6 +97,11 @@ impl Resources {
         named.map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
+    /// For a list that is kept for long.
+    pub fn shrink_to_fit(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::shared::Labels;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SelectorOperator {
     In,
@@ -58,9 +60,9 @@ impl Selector {
         &self.0
     }
 
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl HasLabels) -> bool {
         self.0.iter().all(|expression| {
-            let value = labels.get(&expression.key);
+            let value = labels.label(&expression.key);
             let listed = value.is_some_and(|value| expression.values.binary_search(value).is_ok());
             match expression.operator {
                 SelectorOperator::In => listed,
@@ -69,6 +71,29 @@ impl Selector {
                 SelectorOperator::DoesNotExist => value.is_none(),
             }
         })
+    }
+}
+
+/// What a selector can look at.
+pub trait HasLabels {
+    fn label(&self, key: &str) -> Option<&String>;
+}
+
+impl<T: HasLabels> HasLabels for &T {
+    fn label(&self, key: &str) -> Option<&String> {
+        T::label(self, key)
+    }
+}
+
+impl HasLabels for BTreeMap<String, String> {
+    fn label(&self, key: &str) -> Option<&String> {
+        self.get(key)
+    }
+}
+
+impl HasLabels for Labels {
+    fn label(&self, key: &str) -> Option<&String> {
+        self.get(key)
     }
 }
 

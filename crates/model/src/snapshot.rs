@@ -1,7 +1,7 @@
 //! One consistent picture of the cluster, which a decision is made on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 
@@ -14,6 +14,7 @@ use crate::pod::{PodId, PodView};
 use crate::pool::PoolView;
 use crate::quantity::Quantity;
 use crate::resources::{NODES, Resources};
+use crate::shared::Labels;
 use crate::taints::Taint;
 
 /// A pool with what its cloud offers it.
@@ -78,8 +79,8 @@ impl ExistingNode {
         }
     }
 
-    pub fn labels(&self) -> &BTreeMap<String, String> {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
+    pub fn labels(&self) -> &Labels {
+        static NONE: LazyLock<Labels> = LazyLock::new(Labels::new);
         match (self.registered_node(), &self.claim) {
             (Some(node), _) => &node.labels,
             (None, Some(claim)) => &claim.labels,

@@ -1,5 +1,6 @@
 //! A provider whose calls are measured (API-200 … API-204, V15-17).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,6 +173,10 @@ impl CloudProvider for Measured {
 
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
         self.measure(Method::List, "", self.inner.list()).await
+    }
+
+    async fn running(&self) -> Result<BTreeSet<String>, CallError> {
+        self.measure(Method::List, "", self.inner.running()).await
     }
 
     async fn instance_types(&self, pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {

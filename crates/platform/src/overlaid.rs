@@ -1,6 +1,6 @@
 //! A provider whose instance types have NodeOverlays laid over them (SCH-174 … SCH-179).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -164,6 +164,10 @@ impl CloudProvider for Overlaid {
 
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
         self.inner.list().await
+    }
+
+    async fn running(&self) -> Result<BTreeSet<String>, CallError> {
+        self.inner.running().await
     }
 
     /// A pool that was not part of an evaluation yet has no types: what they cost is not known (API-95).

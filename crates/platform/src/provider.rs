@@ -1,6 +1,6 @@
 //! The cloud-provider contract (API-237) and its errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -220,6 +220,13 @@ pub trait CloudProvider: Debug + Send + Sync {
 
     /// Every instance of this cluster.
     async fn list(&self) -> Result<Vec<Instance>, CallError>;
+
+    /// Provider IDs of those whose termination has not begun. A provider that can find these without holding all that is known
+    /// of ten thousand instances at once does so.
+    async fn running(&self) -> Result<BTreeSet<String>, CallError> {
+        let running = self.list().await?.into_iter().filter(|instance| !instance.terminating);
+        Ok(running.map(|instance| instance.provider_id).collect())
+    }
 
     /// All types for the pool's node class, also those without an available offering (API-246).
     async fn instance_types(&self, pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError>;

@@ -140,18 +140,23 @@ mod tests {
     }
 
     fn claim() -> ClaimView {
-        ClaimView { provider_id: Some("id".into()), allocatable: cpu(5), capacity: cpu(5), ..example::claim("a") }
+        ClaimView {
+            provider_id: Some("id".into()),
+            allocatable: cpu(5).into(),
+            capacity: cpu(5).into(),
+            ..example::claim("a")
+        }
     }
 
     fn node(initialized: bool) -> NodeView {
-        let mut all: BTreeMap<String, String> =
+        let mut all: Labels =
             [(labels::NODEPOOL, "pool"), (labels::INSTANCE_TYPE, "large"), (labels::REGISTERED, "true")]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into();
         if initialized {
             all.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
         }
-        let (capacity, allocatable) = (cpu(5), cpu(5));
+        let (capacity, allocatable) = (cpu(5).into(), cpu(5).into());
         NodeView { provider_id: Some("id".into()), labels: all, capacity, allocatable, ..example::node("n") }
     }
 

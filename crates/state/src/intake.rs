@@ -84,8 +84,7 @@ mod tests {
     fn pods_that_ask_for_devices() {
         let with = |uses_devices, requirements: &[Requirements]| {
             let scheduling = PodScheduling { required_terms: requirements.to_vec(), ..PodScheduling::default() };
-            let class = PodClass { uses_devices, scheduling, ..PodClass::default() };
-            PodView { class: Arc::new(class), ..example::pod("a") }
+            example::pod("a").but(|pod| (pod.uses_devices, pod.scheduling) = (uses_devices, scheduling))
         };
         let rules = LabelRules::core();
         for (pod, devices, planned) in [
@@ -134,8 +133,7 @@ mod tests {
             ),
         ] {
             let unplannable = unplannable.map(ToOwned::to_owned);
-            let class = PodClass { scheduling, unplannable, ..PodClass::default() };
-            let pod = PodView { class: Arc::new(class), ..example::pod("a") };
+            let pod = example::pod("a").but(|pod| (pod.scheduling, pod.unplannable) = (scheduling, unplannable));
             let verdict = intake(&pod, &LabelRules::core(), DeviceRequests::Considered);
             let word = match verdict {
                 Intake::Plan => "plan",

@@ -14,6 +14,7 @@ use karpenter_model::node::NodeView;
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::resources::{NODES, Resources};
+use karpenter_model::shared::Labels;
 use karpenter_model::snapshot::ExistingNode;
 
 use crate::{ClusterState, Unsynced, usage};
@@ -40,18 +41,19 @@ struct StandIn {
 
 impl StandIn {
     fn of(claim: &ClaimView) -> Self {
-        let mut known = claim.labels.clone();
+        let mut known = claim.labels.to_map();
         for requirement in claim.requirements.iter().filter(|requirement| requirement.key() != labels::HOSTNAME) {
             if let Some(value) = requirement.single_value() {
                 known.entry(requirement.key().to_owned()).or_insert_with(|| value.to_owned());
             }
         }
+        let known = Labels::from(known);
         let node =
             NodeView { created_at: claim.created_at, labels: known.clone(), ..NodeView::new(claim.name.as_str()) };
         let stand_in = ClaimView {
             labels: known,
-            capacity: claim.requests.clone(),
-            allocatable: claim.requests.clone(),
+            capacity: claim.requests.clone().into(),
+            allocatable: claim.requests.clone().into(),
             ..claim.clone()
         };
         Self {

@@ -27,11 +27,11 @@ fn node(name: &str, provider_id: &str) -> NodeView {
 
 fn claim(name: &str, provider_id: Option<&str>) -> ClaimView {
     ClaimView {
-        labels: BTreeMap::from([(labels::NODEPOOL.into(), "pool".into())]),
+        labels: [(labels::NODEPOOL.into(), "pool".into())].into(),
         taints: vec![Taint::new("dedicated", "", Effect::NoSchedule)],
         provider_id: provider_id.map(ToOwned::to_owned),
-        capacity: cpu(8),
-        allocatable: cpu(7),
+        capacity: cpu(8).into(),
+        allocatable: cpu(7).into(),
         ..example::claim(name)
     }
 }

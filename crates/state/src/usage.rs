@@ -1,6 +1,7 @@
 //! Which objects belong together, and what pools have of everything, kept up to date change by change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::claim::ClaimView;
 use karpenter_model::labels;
@@ -10,13 +11,51 @@ use karpenter_model::resources::Resources;
 /// Indexes by provider ID, and sums by pool.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    claims: BTreeMap<String, BTreeSet<String>>,
-    nodes: BTreeMap<String, BTreeSet<String>>,
+    claims: ByProviderId,
+    nodes: ByProviderId,
     /// Nodes that have no provider ID.
     unidentified: BTreeSet<String>,
     /// What each entry adds to its pool.
-    counted: BTreeMap<String, (String, Resources)>,
+    counted: BTreeMap<String, Arc<Counted>>,
+    /// The same, each once: there are as many as pools have instance types.
+    kinds: Vec<Arc<Counted>>,
     pools: BTreeMap<String, Resources>,
+}
+
+/// What an entry adds to a pool.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted {
+    pool: String,
+    amounts: Resources,
+}
+
+/// Provider IDs with the names of the objects that have them. One set of pairs, since nearly every ID belongs to one object.
+#[derive(Debug, Default)]
+struct ByProviderId(BTreeSet<(String, String)>);
+
+impl ByProviderId {
+    /// The names under an ID, in order.
+    fn at(&self, id: &str) -> impl Iterator<Item = &String> {
+        let from = self.0.range((id.to_owned(), String::new())..);
+        from.take_while(move |(known, _)| known == id).map(|(_, name)| name)
+    }
+
+    /// Each once.
+    fn ids(&self) -> impl Iterator<Item = &String> {
+        let mut last = None;
+        self.0.iter().map(|(id, _)| id).filter(move |id| last.replace(*id) != Some(*id))
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.at(id).next().is_some()
+    }
+
+    fn replace(&mut self, old: Option<(String, String)>, new: Option<(String, String)>) {
+        if let Some(old) = old {
+            self.0.remove(&old);
+        }
+        self.0.extend(new);
+    }
 }
 
 /// The key of a node's entry: its provider ID, else its name.
@@ -34,12 +73,12 @@ impl Usage {
     pub(crate) fn index_claim(&mut self, old: Option<&ClaimView>, new: Option<&ClaimView>) {
         let id =
             |claim: Option<&ClaimView>| claim.and_then(|claim| Some((claim.provider_id.clone()?, claim.name.clone())));
-        reindex(&mut self.claims, id(old), id(new));
+        self.claims.replace(id(old), id(new));
     }
 
     pub(crate) fn index_node(&mut self, old: Option<&NodeView>, new: Option<&NodeView>) {
         let id = |node: Option<&NodeView>| node.and_then(|node| Some((node.provider_id.clone()?, node.name.clone())));
-        reindex(&mut self.nodes, id(old), id(new));
+        self.nodes.replace(id(old), id(new));
         if let Some(old) = old {
             self.unidentified.remove(&old.name);
         }
@@ -49,11 +88,11 @@ impl Usage {
     }
 
     pub(crate) fn claims_at(&self, provider_id: &str) -> impl Iterator<Item = &String> {
-        self.claims.get(provider_id).into_iter().flatten()
+        self.claims.at(provider_id)
     }
 
     pub(crate) fn nodes_at(&self, provider_id: &str) -> impl Iterator<Item = &String> {
-        self.nodes.get(provider_id).into_iter().flatten()
+        self.nodes.at(provider_id)
     }
 
     pub(crate) fn nodes_named(&self, name: &str) -> impl Iterator<Item = &String> {
@@ -62,47 +101,41 @@ impl Usage {
 
     /// Of all entries, each once.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &String> {
-        let claims = self.claims.keys().filter(|id| !self.nodes.contains_key(*id));
-        claims.chain(self.nodes.keys()).chain(&self.unidentified)
+        let claims = self.claims.ids().filter(|id| !self.nodes.has(id));
+        claims.chain(self.nodes.ids()).chain(&self.unidentified)
     }
 
     /// What the entry under a key adds to its pool from now on.
     pub(crate) fn set(&mut self, key: &str, counted: Option<(String, Resources)>) {
-        if let Some((pool, amounts)) = self.counted.remove(key) {
-            let left = self.pools.get_mut(&pool).map(|sum| {
-                sum.subtract(&amounts);
+        if let Some(old) = self.counted.remove(key) {
+            let left = self.pools.get_mut(&old.pool).map(|sum| {
+                sum.subtract(&old.amounts);
                 sum.iter().all(|(_, amount)| amount.is_zero())
             });
             if left == Some(true) {
-                self.pools.remove(&pool);
+                self.pools.remove(&old.pool);
+            }
+            // Nobody but this one and the list.
+            if Arc::strong_count(&old) == 2 {
+                self.kinds.retain(|kind| !Arc::ptr_eq(kind, &old));
             }
         }
         if let Some((pool, amounts)) = counted {
             self.pools.entry(pool.clone()).or_default().add(&amounts);
-            self.counted.insert(key.to_owned(), (pool, amounts));
+            let new = Counted { pool, amounts };
+            let kind = match self.kinds.iter().find(|kind| ***kind == new) {
+                Some(known) => known.clone(),
+                None => Arc::new(new),
+            };
+            if Arc::strong_count(&kind) == 1 {
+                self.kinds.push(kind.clone());
+            }
+            self.counted.insert(key.to_owned(), kind);
         }
     }
 
     pub(crate) fn of(&self, pool: &str) -> Resources {
         let sum = self.pools.get(pool).into_iter().flat_map(Resources::iter);
         sum.filter(|(_, amount)| !amount.is_zero()).map(|(name, amount)| (name.to_owned(), amount)).collect()
-    }
-}
-
-fn reindex(
-    index: &mut BTreeMap<String, BTreeSet<String>>,
-    old: Option<(String, String)>,
-    new: Option<(String, String)>,
-) {
-    if let Some((id, name)) = old
-        && let Some(names) = index.get_mut(&id)
-    {
-        names.remove(&name);
-        if names.is_empty() {
-            index.remove(&id);
-        }
-    }
-    if let Some((id, name)) = new {
-        index.entry(id).or_default().insert(name);
     }
 }

@@ -1,8 +1,11 @@
 //! Nodes.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition, Taint as ApiTaint};
 use karpenter_model::claim::Status;
 use karpenter_model::node::{NodeCondition, NodeView};
+use karpenter_model::shared::Labels;
 use karpenter_model::taints::{Effect, Taint};
 
 use super::{Converted, Problems, created_at, deleting_since, has_finalizer, non_empty, resources};
@@ -23,16 +26,16 @@ pub fn node(node: &Node) -> Converted<NodeView> {
         created_at: created_at(&node.metadata),
         deleting_since: deleting_since(&node.metadata),
         has_finalizer: has_finalizer(&node.metadata),
-        labels: node.metadata.labels.clone().unwrap_or_default(),
-        annotations: node.metadata.annotations.clone().unwrap_or_default(),
+        labels: node.metadata.labels.clone().unwrap_or_default().into(),
+        annotations: about_us(node.metadata.annotations.as_ref()),
         taints: taints
             .into_iter()
             .flatten()
             .enumerate()
             .filter_map(|(index, t)| taint(&mut problems, index, t))
             .collect(),
-        capacity,
-        allocatable,
+        capacity: capacity.into(),
+        allocatable: allocatable.into(),
         ready: conditions
             .into_iter()
             .flatten()
@@ -44,6 +47,12 @@ pub fn node(node: &Node) -> Converted<NodeView> {
             .unwrap_or_default(),
     };
     Converted { view, problems: problems.found }
+}
+
+/// Kubelets, drivers and networks write others on every node, each its own, and nothing is decided by them.
+fn about_us(annotations: Option<&BTreeMap<String, String>>) -> Labels {
+    let ours = annotations.into_iter().flatten().filter(|(key, _)| key.contains("karpenter"));
+    ours.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// A status that nobody defined is an unknown one.

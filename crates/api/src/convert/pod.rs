@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{Controller, DaemonView, PodClass, PodId, PodOwner, PodPhase, PodView};
+use karpenter_model::pod::{Controller, DaemonView, PodClass, PodId, PodOwner, PodPhase, PodTemplate, PodView};
 use karpenter_model::protection::Protection;
 
 use super::{Converted, Problem, Problems, created_at, deleting_since, non_empty, resources, scheduling};
@@ -26,17 +26,16 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
     let scheduling = scheduling::pod_scheduling(&mut problems, &pod.metadata, spec, rules);
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    let class = PodClass {
+    let template = PodTemplate {
         daemon_set: daemon_set(owners).map(|owner| owner.name.clone()),
         daemon_set_uid: daemon_set(owners).map(|owner| owner.uid.clone()).filter(|uid| !uid.is_empty()),
         requests,
-        labels: pod.metadata.labels.clone().unwrap_or_default(),
         scheduling,
         termination_grace_seconds: spec.termination_grace_period_seconds,
-        volume_claims: volume_claims(pod, spec),
+        limits: resources::pod_limits(spec),
+        owner_path: owner_path(owners, pod.metadata.namespace.as_deref().unwrap_or_default()),
         controller: controller(owners),
         protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
-        resource_claims: resource_claims(pod, spec),
         uses_devices: uses_devices(spec),
         buffer: None,
         // A node chosen without knowing all that the pod asks for could be the wrong one.
@@ -48,6 +47,12 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
             .next()
             .map(ToString::to_string),
     };
+    let class = PodClass {
+        labels: pod.metadata.labels.clone().unwrap_or_default().into(),
+        volume_claims: volume_claims(pod, spec),
+        resource_claims: resource_claims(pod, spec),
+        template: template.into(),
+    };
     let view = PodView {
         id: PodId {
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
@@ -58,7 +63,7 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         deleting_since: deleting_since(&pod.metadata),
         started_at: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
         node_name: non_empty(spec.node_name.as_ref()),
-        nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())),
+        nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())).map(Into::into),
         class: Arc::new(class),
         priority: spec.priority.unwrap_or_default(),
         disruption_cost: disruption_cost(pod, &mut problems),
@@ -68,9 +73,17 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         unschedulable: conditions()
             .any(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")),
         unready: conditions().any(|condition| condition.type_ == "Ready" && condition.status == "False"),
+        ready: conditions().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
         critical: spec.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),
     };
     Converted { view, problems: problems.found }
+}
+
+fn owner_path(owners: &[OwnerReference], namespace: &str) -> Box<str> {
+    let path = owners.first().map(|owner| {
+        format!("/apis/{}/namespaces/{namespace}/{}s/{}", owner.api_version, owner.kind.to_lowercase(), owner.name)
+    });
+    path.unwrap_or_default().into()
 }
 
 fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {

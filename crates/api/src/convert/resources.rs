@@ -87,3 +87,29 @@ pub(super) fn pod_requests(problems: &mut Problems, spec: &PodSpec, status: Opti
     running.set(PODS, Quantity::units(1));
     running
 }
+
+/// As requests are added up: what runs at the same time, or the largest step of the start. What cannot be read counts as
+/// nothing.
+pub(super) fn pod_limits(spec: &PodSpec) -> Resources {
+    let of = |container: &Container| -> Resources {
+        let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+        let parsed = |(name, amount): (&String, &ApiQuantity)| Some((name.clone(), amount.0.parse().ok()?));
+        limits.into_iter().flatten().filter_map(parsed).collect()
+    };
+    let mut running = Resources::new();
+    for container in &spec.containers {
+        running.add(&of(container));
+    }
+    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
+    for container in spec.init_containers.iter().flatten() {
+        let mut step = of(container);
+        step.add(&sidecars);
+        if is_sidecar(container) {
+            sidecars = step.clone();
+        }
+        starting.raise_to(&step);
+    }
+    running.add(&sidecars);
+    running.raise_to(&starting);
+    running
+}

@@ -173,7 +173,7 @@ fn template_name(data: &LaunchTemplateData, facts: &LaunchFacts<'_>) -> String {
 
 fn user_data(key: &Key, facts: &LaunchFacts<'_>) -> Result<Rendered, UserDataError> {
     let class = facts.class;
-    let labels = node_labels(&facts.claim.labels, facts.capacity_type, class.family);
+    let labels = node_labels(&facts.claim.labels.to_map(), facts.capacity_type, class.family);
     let taints = node_taints(&facts.claim.taints, &facts.claim.startup_taints);
     let kubelet = class.spec.kubelet.as_ref().map(|kubelet| without_expressions(kubelet, &key.evaluated));
     let bootstrap = Bootstrap {

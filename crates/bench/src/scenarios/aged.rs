@@ -18,6 +18,7 @@ use karpenter_model::pdb::PdbView;
 use karpenter_model::pod::{PodId, PodPhase, PodView};
 use karpenter_model::pool::PoolView;
 use karpenter_model::resources::Resources;
+use karpenter_model::shared::Labels;
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_solver::{Options, Placement, Plan, PlannedClaim, Reserved, Solver};
 
@@ -310,7 +311,7 @@ impl Supply {
 
 fn empty_node(number: usize, known: &InstanceType, zone: &str, kind: &str) -> ExistingNode {
     let name = format!("node-{number:05}");
-    let labels: BTreeMap<String, String> = [
+    let labels: Labels = [
         (labels::REGISTERED, "true"),
         (labels::INITIALIZED, "true"),
         (labels::HOSTNAME, name.as_str()),
@@ -326,8 +327,8 @@ fn empty_node(number: usize, known: &InstanceType, zone: &str, kind: &str) -> Ex
     let condition = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
     let node = NodeView {
         labels: labels.clone(),
-        capacity: known.capacity.clone(),
-        allocatable: known.allocatable(),
+        capacity: known.capacity.clone().into(),
+        allocatable: known.allocatable().into(),
         ready: true,
         provider_id: Some(format!("id-{name}")),
         ..example::node(&name)

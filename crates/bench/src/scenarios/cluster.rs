@@ -28,8 +28,8 @@ pub fn churned(name: &'static str) -> Scenario {
         let wanted = dice.pick(&types);
         let Some(instance_type) = market.types.iter().find(|t| t.name == wanted) else { continue };
         let mut node = node(number, wanted, dice.pick(&["us-east-1a", "us-east-1b", "us-east-1c"]));
-        node.capacity = instance_type.capacity.clone();
-        node.allocatable = instance_type.allocatable();
+        node.capacity = instance_type.capacity.clone().into();
+        node.allocatable = instance_type.allocatable().into();
         nodes.push(filled(node, &mut running, &mut dice));
     }
     let mut waiting = synth::deployments(120, 33);

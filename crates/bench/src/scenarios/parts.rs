@@ -113,18 +113,13 @@ pub(super) fn scenario(name: &'static str, market: Market, pool: PoolView, pods:
 
 /// A pod that waits, with an id that the order of names says nothing about.
 pub(super) fn waiting(name: &str, cpu_milli: i64, memory_bytes: i64, ids: &mut Dice) -> PodView {
-    PodView {
-        uid: format!("{:016x}", ids.roll()),
-        unschedulable: true,
-        class: Arc::new(PodClass {
-            requests: Resources::new()
-                .with(CPU, Quantity::milli(cpu_milli))
-                .with(MEMORY, Quantity::bytes(memory_bytes))
-                .with(PODS, Quantity::units(1)),
-            ..PodClass::default()
-        }),
-        ..example::pod(name)
-    }
+    let pod = PodView { uid: format!("{:016x}", ids.roll()), unschedulable: true, ..example::pod(name) };
+    pod.but(|pod| {
+        pod.requests = Resources::new()
+            .with(CPU, Quantity::milli(cpu_milli))
+            .with(MEMORY, Quantity::bytes(memory_bytes))
+            .with(PODS, Quantity::units(1));
+    })
 }
 
 /// Equal pods of one deployment, labelled `app`.

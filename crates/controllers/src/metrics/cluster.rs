@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use karpenter_api::kinds::NodePool;
 use karpenter_model::resources::Resources;
 
-use super::{Collector, Samples, node_series, pool_series, utilization};
+use super::{Collector, Samples, node_series, pod_limits, pool_series, utilization};
 use crate::context::Context;
 
 #[derive(Debug)]
@@ -26,14 +26,14 @@ impl Collector for ClusterSeries {
     fn collect(&self, now: Timestamp, into: &mut Samples<'_>) {
         let Some(ctx) = self.0.upgrade() else { return };
         let metrics = &ctx.report.metrics;
-        let (entries, pools) = {
+        let (entries, pools, pods) = {
             let state = ctx.state();
-            (state.nodes(), state.pools())
+            (state.nodes(), state.pools(), state.pods())
         };
         let count = f64::from(u32::try_from(entries.len()).unwrap_or(u32::MAX));
         into.add(metrics.all.cluster_state_node_count.family(), &[], count);
         utilization(&metrics.all, &entries, into);
-        let usage = ctx.report.pods().usage();
+        let usage = pod_limits(&pods);
         let none = super::NodeUsage::default();
         let mut by_name = BTreeMap::new();
         for entry in &entries {
@@ -42,7 +42,7 @@ impl Collector for ClusterSeries {
                 node_series(&metrics.nodes, entry, usage.get(node.name.as_str()).unwrap_or(&none), now, into);
             }
         }
-        ctx.report.pods().collect(&by_name, now, into);
+        ctx.report.pods().collect(&pods, &by_name, now, into);
         let costs = ctx.state().costs(&ctx.memory.prices());
         for pool in &pools {
             // A pool without nodes costs nothing, which is said too.

@@ -1,6 +1,7 @@
 //! What conditions and deletions of objects say: series, and changes worth an event (API-178, API-179, API-205 … API-209).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -34,28 +35,47 @@ pub enum ConditionChange {
     Finalized(String),
 }
 
-#[derive(Debug, Clone)]
-struct Condition {
+/// What a condition says. There are ten thousand nodes, but few things that conditions say.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Saying {
     type_: Arc<str>,
     status: Arc<str>,
     reason: Arc<str>,
+}
+
+#[derive(Debug, Clone)]
+struct Condition {
+    says: Arc<Saying>,
     since: Timestamp,
 }
 
-/// What is remembered of an object, with texts shared between objects: there are ten thousand nodes, but few reasons.
+impl Deref for Condition {
+    type Target = Saying;
+
+    fn deref(&self) -> &Saying {
+        &self.says
+    }
+}
+
+/// What is remembered of an object, with all but its name and times shared between objects.
 #[derive(Debug, Clone)]
 struct Remembered {
-    uid: String,
-    extra: Vec<Arc<str>>,
-    finalizers: Vec<Arc<str>>,
+    uid: Box<str>,
+    extra: Arc<[Arc<str>]>,
+    finalizers: Arc<[Arc<str>]>,
     deleting_since: Option<Timestamp>,
-    conditions: Vec<Condition>,
+    conditions: Box<[Condition]>,
 }
+
+/// By namespace and name.
+type Key = (Arc<str>, Box<str>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    objects: BTreeMap<(String, String), Remembered>,
+    objects: BTreeMap<Key, Remembered>,
     texts: BTreeSet<Arc<str>>,
+    lists: BTreeSet<Arc<[Arc<str>]>>,
+    sayings: BTreeSet<Arc<Saying>>,
 }
 
 impl Memory {
@@ -68,25 +88,40 @@ impl Memory {
         text
     }
 
+    fn shared_list<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> Arc<[Arc<str>]> {
+        let list: Arc<[Arc<str>]> = texts.into_iter().map(|text| self.shared(text)).collect();
+        let known = self.lists.get(&list).cloned();
+        known.unwrap_or_else(|| {
+            self.lists.insert(list.clone());
+            list
+        })
+    }
+
+    fn saying(&mut self, condition: &ObservedCondition<'_>) -> Arc<Saying> {
+        let says = Arc::new(Saying {
+            type_: self.shared(condition.type_),
+            status: self.shared(condition.status),
+            reason: self.shared(condition.reason),
+        });
+        let known = self.sayings.get(&says).cloned();
+        known.unwrap_or_else(|| {
+            self.sayings.insert(says.clone());
+            says
+        })
+    }
+
     fn remember(&mut self, object: &ObservedObject<'_>, extra: &[String], now: Timestamp) -> Remembered {
         let mut conditions = Vec::with_capacity(object.conditions.len());
         for condition in &object.conditions {
-            conditions.push(Condition {
-                type_: self.shared(condition.type_),
-                status: self.shared(condition.status),
-                reason: self.shared(condition.reason),
-                since: condition.since.unwrap_or(now),
-            });
+            conditions.push(Condition { says: self.saying(condition), since: condition.since.unwrap_or(now) });
         }
         Remembered {
-            uid: object.uid.to_owned(),
-            extra: extra
-                .iter()
-                .map(|key| self.shared(object.labels.get(key).map(String::as_str).unwrap_or_default()))
-                .collect(),
-            finalizers: object.finalizers.iter().map(|finalizer| self.shared(finalizer)).collect(),
+            uid: object.uid.into(),
+            extra: self
+                .shared_list(extra.iter().map(|key| object.labels.get(key).map(String::as_str).unwrap_or_default())),
+            finalizers: self.shared_list(object.finalizers.iter().map(String::as_str)),
             deleting_since: object.deleting_since,
-            conditions,
+            conditions: conditions.into(),
         }
     }
 }
@@ -115,11 +150,11 @@ impl Tracker {
 
     /// Takes note of an object and says what changed. Nothing has changed for an object that is seen for the first time.
     pub fn seen(&self, object: &ObservedObject<'_>, now: Timestamp) -> Vec<ConditionChange> {
-        let key = (object.namespace.to_owned(), object.name.to_owned());
         let mut changes = Vec::new();
         let mut memory = self.lock();
+        let key: Key = (memory.shared(object.namespace), object.name.into());
         let known = match memory.objects.remove(&key) {
-            Some(known) if known.uid != object.uid => {
+            Some(known) if &*known.uid != object.uid => {
                 changes.extend(self.ended(&known, now));
                 None
             }
@@ -145,7 +180,7 @@ impl Tracker {
                 None => {}
             }
         }
-        let gone = known.iter().flat_map(|known| &known.finalizers).filter(|had| !new.finalizers.contains(had));
+        let gone = known.iter().flat_map(|known| &*known.finalizers).filter(|had| !new.finalizers.contains(had));
         changes.extend(gone.map(|finalizer| ConditionChange::Finalized(finalizer.to_string())));
         memory.objects.insert(key, new);
         changes
@@ -153,7 +188,8 @@ impl Tracker {
 
     /// The object is no more.
     pub fn gone(&self, namespace: &str, name: &str, now: Timestamp) -> Vec<ConditionChange> {
-        let known = self.lock().objects.remove(&(namespace.to_owned(), name.to_owned()));
+        let key: Key = (namespace.into(), name.into());
+        let known = self.lock().objects.remove(&key);
         known.map(|known| self.ended(&known, now)).unwrap_or_default()
     }
 
@@ -196,7 +232,8 @@ impl Collector for Tracker {
     fn collect(&self, now: Timestamp, into: &mut Samples<'_>) {
         let all = &self.metrics.all;
         for ((namespace, name), object) in &self.lock().objects {
-            for Condition { type_, status, reason, since } in &object.conditions {
+            for Condition { says, since } in &object.conditions {
+                let Saying { type_, status, reason } = &**says;
                 let labels = with_extra(&[namespace, name, type_, status, reason], &object.extra);
                 let seconds = seconds_between(*since, now);
                 into.add(&self.kind.condition_count, &labels, 1.0);

@@ -30,7 +30,7 @@ pub fn node_series(
     for pod in entry.pods.iter().filter(|pod| pod.owner == PodOwner::DaemonSet) {
         daemon_requests.add(&pod.requests);
     }
-    let mut overhead = node.capacity.clone();
+    let mut overhead = Resources::clone(&node.capacity);
     overhead.subtract(&node.allocatable);
     for (family, resources) in [
         (&metrics.allocatable, &node.allocatable),

@@ -1,9 +1,9 @@
 //! Metrics whose labels depend on the provider: those per node, and those per kind with conditions (API-189, API-205).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_model::labels::LabelRules;
+use karpenter_model::shared::Labels;
 
 use super::catalogue::{CONDITION, description};
 use super::family::{Description, Family, Kind, Stability};
@@ -36,13 +36,7 @@ impl NodeLabels {
     }
 
     /// The values for one node, in the order of the labels.
-    pub fn values<'a>(
-        &'a self,
-        labels: &'a BTreeMap<String, String>,
-        node_name: &'a str,
-        phase: &'a str,
-        managed: bool,
-    ) -> Vec<&'a str> {
+    pub fn values<'a>(&'a self, labels: &'a Labels, node_name: &'a str, phase: &'a str, managed: bool) -> Vec<&'a str> {
         let known = self.known.iter().map(|(_, key)| labels.get(key).map_or("", String::as_str));
         known.chain([node_name, phase, if managed { "true" } else { "false" }]).collect()
     }

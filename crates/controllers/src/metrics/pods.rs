@@ -1,21 +1,21 @@
 //! How pods are and how long they took to get there (API-198, API-199, LIF-124, LIF-125, V15-17).
 //!
-//! A row per pod with shared texts; series are written when somebody asks. Durations are measured for pods that this
-//! process saw Pending, so that a restart does not measure old pods again.
+//! Series are written from the pods of the state when somebody asks; a row is kept only for pods that have not started yet. Durations
+//! are measured for pods that this process saw Pending, so that a restart does not measure old pods again.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use karpenter_model::labels;
 use karpenter_model::node::NodeView;
-use karpenter_model::pod::{PodId, PodPhase, PodView};
+use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
 use karpenter_state::ByName;
 
 use super::conditions::seconds_between;
 use super::nodes::NodeUsage;
 use super::{Catalogue, Samples};
-use crate::watches::{PodFacts, SeenPod};
+use crate::watches::SeenPod;
 
 /// What a pass decided about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,11 @@ pub enum Verdict {
     Unschedulable,
 }
 
-/// Kept small: a large cluster has 300,000 of them.
+/// Of a pod of which something may still be measured. A large cluster has 300,000 pods, and nearly all have settled.
 #[derive(Debug)]
 struct Row {
-    facts: Arc<PodFacts>,
-    /// Of pods that are measured, until nothing more is.
-    progress: Option<Box<Progress>>,
-    ready: bool,
+    /// Of pods that this process has seen pending.
+    progress: Option<Progress>,
     /// It has been ready once.
     started: bool,
 }
@@ -82,13 +80,17 @@ impl PodTracker {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pod is new or has changed.
-    pub fn seen(&self, pod: &SeenPod, now: Timestamp) {
+    /// The pod is new or has changed. `before` is what was known under its name.
+    pub fn seen(&self, pod: &SeenPod, before: Option<&PodView>, now: Timestamp) {
         let view = &pod.view;
         let mut rows = self.lock();
         let known = rows.remove_entry(&view.id).filter(|(known, _)| known.uid == view.uid);
-        let started = pod.ready || known.as_ref().is_some_and(|(_, known)| known.started);
-        let mut row = Row { facts: pod.facts.clone(), progress: None, ready: pod.ready, started };
+        if known.is_none() && before.is_some_and(|before| before.uid == view.uid) {
+            // It has settled.
+            return;
+        }
+        let started = view.ready || known.as_ref().is_some_and(|(_, known)| known.started);
+        let mut row = Row { progress: None, started };
         match known {
             Some((before, known)) => {
                 if let Some(mut progress) = known.progress {
@@ -98,22 +100,24 @@ impl PodTracker {
                     if !view.is_terminal() {
                         self.measure(&Step { before: &before, was_started: known.started, after: pod }, &progress, now);
                     }
-                    row.progress = Some(progress).filter(|_| !row.is_settled(view));
+                    row.progress = Some(progress);
                 }
             }
             None if view.phase == PodPhase::Pending => {
-                let progress = Progress { pending_since: now, decided: false, schedulable_since: None, bound_at: None };
-                row.progress = Some(Box::new(progress));
+                row.progress =
+                    Some(Progress { pending_since: now, decided: false, schedulable_since: None, bound_at: None });
             }
             None => {}
         }
-        rows.insert(ByName(view.clone()), row);
+        if !row.is_settled(view) {
+            rows.insert(ByName(view.clone()), row);
+        }
     }
 
     fn measure(&self, step: &Step<'_>, progress: &Progress, now: Timestamp) {
         let Step { before, was_started, after } = step;
         let created = after.view.created_at;
-        let dynamic = [flag(after.facts.dynamic_resources)];
+        let dynamic = [flag(after.view.uses_devices)];
         if is_bound(&after.view) && !is_bound(before) {
             let bound = after.scheduled_at.unwrap_or(now);
             self.metrics.pods_bound_duration.observe(dynamic, seconds_between(created, bound));
@@ -121,7 +125,7 @@ impl PodTracker {
                 self.metrics.pods_provisioning_bound_duration.observe(dynamic, seconds_between(decided, bound));
             }
         }
-        if after.ready && !was_started {
+        if after.view.ready && !was_started {
             let ready = after.ready_at.unwrap_or(now);
             self.metrics.pods_startup_duration.observe([], seconds_between(created, ready), now);
             if let Some(decided) = progress.schedulable_since {
@@ -149,35 +153,23 @@ impl PodTracker {
         };
     }
 
-    /// Limits of the pods on each node.
-    pub fn usage(&self) -> BTreeMap<String, NodeUsage> {
-        let mut usage: BTreeMap<String, NodeUsage> = BTreeMap::new();
-        for (pod, row) in &*self.lock() {
-            let (Some(node), false) = (&pod.node_name, pod.is_terminal()) else { continue };
-            let Some(limits) = &row.facts.limits else { continue };
-            if !usage.contains_key(node) {
-                usage.insert(node.clone(), NodeUsage::default());
-            }
-            if let Some(of_node) = usage.get_mut(node) {
-                of_node.pod_limits.add(limits);
-                if row.facts.daemon {
-                    of_node.daemon_limits.add(limits);
-                }
-            }
-        }
-        usage
-    }
-
-    /// The series of all pods; `nodes` by name.
-    pub fn collect(&self, nodes: &BTreeMap<&str, &NodeView>, now: Timestamp, into: &mut Samples<'_>) {
-        for (pod, row) in &*self.lock() {
+    /// The series of these pods, which are all that there are; `nodes` by name.
+    pub fn collect(
+        &self,
+        pods: &BTreeSet<ByName>,
+        nodes: &BTreeMap<&str, &NodeView>,
+        now: Timestamp,
+        into: &mut Samples<'_>,
+    ) {
+        let rows = self.lock();
+        for pod in pods {
             let node = pod.node_name.as_deref().and_then(|name| nodes.get(name)).copied();
-            self.state_series(pod, row, node, into);
-            if row.is_settled(pod) {
+            self.state_series(pod, node, into);
+            let Some((_, row)) = rows.get_key_value(&pod.id).filter(|(known, _)| known.uid == pod.uid) else {
                 continue;
-            }
+            };
             let name = [pod.id.name.as_str(), pod.id.namespace.as_str()];
-            let dynamic = flag(row.facts.dynamic_resources);
+            let dynamic = flag(pod.uses_devices);
             let age = seconds_between(pod.created_at, now);
             let all = &self.metrics;
             if !row.started {
@@ -208,12 +200,12 @@ impl PodTracker {
         }
     }
 
-    fn state_series(&self, pod: &PodView, row: &Row, node: Option<&NodeView>, into: &mut Samples<'_>) {
+    fn state_series(&self, pod: &PodView, node: Option<&NodeView>, into: &mut Samples<'_>) {
         let label = |key: &str| node.and_then(|node| node.labels.get(key)).map_or("", String::as_str);
         let values: [&str; 13] = [
             &pod.id.name,
             &pod.id.namespace,
-            &row.facts.owner_path,
+            &pod.owner_path,
             pod.node_name.as_deref().unwrap_or_default(),
             flag(is_bound(pod)),
             label(labels::NODEPOOL),
@@ -222,11 +214,25 @@ impl PodTracker {
             label(labels::CAPACITY_TYPE),
             label(labels::INSTANCE_TYPE),
             phase(pod.phase),
-            flag(row.ready),
+            flag(pod.ready),
             flag(!label(labels::NODEPOOL).is_empty()),
         ];
         into.add(self.metrics.pods_state.family(), &values, 1.0);
     }
+}
+
+/// Limits of the pods on each node.
+pub fn pod_limits(pods: &BTreeSet<ByName>) -> BTreeMap<&str, NodeUsage> {
+    let mut usage: BTreeMap<&str, NodeUsage> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| !pod.is_terminal() && !pod.limits.is_empty()) {
+        let Some(node) = pod.node_name.as_deref() else { continue };
+        let of_node = usage.entry(node).or_default();
+        of_node.pod_limits.add(&pod.limits);
+        if pod.owner == PodOwner::DaemonSet {
+            of_node.daemon_limits.add(&pod.limits);
+        }
+    }
+    usage
 }
 
 /// A pod as it was and as it is.

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::{Steps, nodes_of, view};
 use crate::context::Context;
-use crate::patch::{ignore_gone, merge_locked};
+use crate::patch::merge_locked;
 use crate::queue::ReconcileError;
 use crate::registration_health::record_outcome;
 
@@ -129,7 +129,7 @@ async fn write_node(ctx: &Context, claim: &NodeClaim, synced: &SyncedNode) -> Re
     let unchanged = node.finalizers() == finalizers
         && node.owner_references() == owners
         && node.labels() == &synced.labels
-        && node.annotations() == &synced.annotations
+        && synced.annotations.iter().all(|(key, value)| node.annotations().get(key) == Some(value))
         && convert::node(&node).view.taints == synced.taints;
     if unchanged {
         return Ok(true);
@@ -143,8 +143,8 @@ async fn write_node(ctx: &Context, claim: &NodeClaim, synced: &SyncedNode) -> Re
         },
         "spec": { "taints": taints },
     });
-    let written = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
-    Ok(written.map(|node| ctx.note_node(node)).is_some())
+    let answer = merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await;
+    Ok(ctx.node_written(&node, answer)?.is_some())
 }
 
 /// One reference to the claim, whatever was there (LC-10).

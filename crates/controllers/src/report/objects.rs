@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::conditions::Conditioned;
-use karpenter_model::pod::PodId;
+use karpenter_model::pod::{PodId, PodView};
 use karpenter_platform::NodeClassKind;
 use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
@@ -123,9 +123,10 @@ impl Report {
         }
     }
 
-    pub fn pod_seen(&self, pod: &SeenPod) {
+    /// `before` is what was known under its name.
+    pub fn pod_seen(&self, pod: &SeenPod, before: Option<&PodView>) {
         if self.observability == Observability::On {
-            self.pods.seen(pod, self.clock.now());
+            self.pods.seen(pod, before, self.clock.now());
         }
     }
 

@@ -4,22 +4,21 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, NodeAffinity, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{NodeAffinity, Pod};
 use karpenter_api::convert::{self, Problem};
 use karpenter_api::names::annotations::DISRUPTION_COST;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pod::{PodClass, PodId, PodOwner, PodView};
-use karpenter_model::resources::Resources;
+use karpenter_model::pod::{PodClass, PodId, PodOwner, PodTemplate, PodView};
+use karpenter_model::shared::Shared;
 use kube::{Resource as _, ResourceExt as _};
 
 use super::pod_text::{Digest, PodObject, PodText};
+use crate::sharing::Sharing;
 
 /// A pod that a watch brought, with what metrics want to know beyond the view.
 #[derive(Debug, Clone)]
 pub struct SeenPod {
     pub view: Arc<PodView>,
-    pub(crate) facts: Arc<PodFacts>,
-    pub(crate) ready: bool,
     /// When `PodScheduled` and `Ready` last changed.
     pub(crate) scheduled_at: Option<Timestamp>,
     pub(crate) ready_at: Option<Timestamp>,
@@ -31,7 +30,7 @@ pub struct SeenPod {
 
 /// The same for all pods of a class.
 #[derive(Debug)]
-pub(crate) struct PodFacts {
+struct PodFacts {
     class: Arc<PodClass>,
     owner: PodOwner,
     critical: bool,
@@ -39,11 +38,6 @@ pub(crate) struct PodFacts {
     disruption_cost: i32,
     /// We are told, so what ReplicaSets are told does not matter.
     says_disruption_cost: bool,
-    /// The first owner as a path of the API, as metrics name it; empty without one.
-    pub(crate) owner_path: Box<str>,
-    pub(crate) limits: Option<Resources>,
-    pub(crate) daemon: bool,
-    pub(crate) dynamic_resources: bool,
 }
 
 /// Facts by digest. What no pod has any more is dropped when the number of entries has doubled.
@@ -58,6 +52,9 @@ pub struct PodClasses {
 struct Known {
     facts: HashMap<Digest, Arc<PodFacts>>,
     look_again_at: usize,
+    /// What the latest class of each workload has of it, by the path of its owner: pods of a StatefulSet are a class each.
+    workloads: HashMap<Box<str>, Shared<PodTemplate>>,
+    sharing: Sharing,
 }
 
 impl Known {
@@ -66,10 +63,29 @@ impl Known {
 
     fn keep(&mut self, digest: Digest, facts: &Arc<PodFacts>) {
         if self.facts.len() >= self.look_again_at.max(Self::FEW) {
-            self.facts.retain(|_, facts| Arc::strong_count(facts) > 1 || Arc::strong_count(&facts.class) > 1);
+            self.facts.retain(|_, facts| Arc::strong_count(&facts.class) > 1);
             self.look_again_at = self.facts.len() * 2;
+            self.workloads.retain(|_, template| template.owners() > 1);
         }
         self.facts.insert(digest, facts.clone());
+    }
+
+    /// The same facts, with what others of the workload have kept once.
+    fn shared(&mut self, mut facts: PodFacts) -> PodFacts {
+        let class = Arc::make_mut(&mut facts.class);
+        self.sharing.pod(class);
+        match self.workloads.get(&class.owner_path) {
+            // Equal amounts may be written differently.
+            Some(known)
+                if *known == class.template
+                    && known.requests.to_string() == class.requests.to_string()
+                    && known.limits.to_string() == class.limits.to_string() =>
+            {
+                class.template = known.clone();
+            }
+            _ => drop(self.workloads.insert(class.owner_path.clone(), class.template.clone())),
+        }
+        facts
     }
 }
 
@@ -86,7 +102,7 @@ impl PodClasses {
             return Ok(self.seen(object, content, &facts, Vec::new()));
         }
         let (facts, problems) = convert(object, content, rules).map_err(|error| error.to_string())?;
-        let facts = Arc::new(facts);
+        let facts = Arc::new(self.lock().shared(facts));
         // Problems name the pod, so they are found again for each.
         if let Some(digest) = content.digest.filter(|_| problems.is_empty() && facts.class.unplannable.is_none()) {
             self.lock().keep(digest, &facts);
@@ -124,7 +140,7 @@ impl PodClasses {
             deleting_since: content.deleted,
             started_at: content.started,
             node_name: content.node.clone(),
-            nominated_node_name: content.nominated.clone(),
+            nominated_node_name: content.nominated.as_deref().map(Into::into),
             class: facts.class.clone(),
             priority: facts.priority,
             disruption_cost: facts.disruption_cost,
@@ -133,12 +149,11 @@ impl PodClasses {
             owner: facts.owner,
             unschedulable: content.unschedulable,
             unready: content.unready,
+            ready: content.ready,
             critical: facts.critical,
         };
         SeenPod {
             view: Arc::new(view),
-            facts: facts.clone(),
-            ready: content.ready,
             scheduled_at: content.scheduled_at,
             ready_at: content.ready_at,
             deletion_cost: content.deletion_cost.clone(),
@@ -168,60 +183,15 @@ fn convert(
     let converted = convert::pod(&pod, rules);
     let view = converted.view;
     let annotations = pod.metadata.annotations.as_ref();
-    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-    let owner_path = owners.first().map(|owner| {
-        let (kind, namespace) = (owner.kind.to_lowercase(), &view.id.namespace);
-        format!("/apis/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name)
-    });
     let facts = PodFacts {
         owner: view.owner,
         critical: view.critical,
         priority: view.priority,
         disruption_cost: view.disruption_cost,
         says_disruption_cost: annotations.is_some_and(|all| all.contains_key(DISRUPTION_COST)),
-        owner_path: owner_path.unwrap_or_default().into(),
-        limits: pod.spec.as_ref().map(limits).filter(|limits| !limits.is_empty()),
-        daemon: owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet"),
-        dynamic_resources: pod.spec.as_ref().is_some_and(has_dynamic_resources),
         class: view.class,
     };
     Ok((facts, converted.problems))
-}
-
-fn has_dynamic_resources(spec: &PodSpec) -> bool {
-    let in_container = |container: &Container| {
-        container.resources.as_ref().and_then(|resources| resources.claims.as_ref()).is_some_and(|c| !c.is_empty())
-    };
-    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
-        || spec.containers.iter().chain(spec.init_containers.iter().flatten()).any(in_container)
-}
-
-/// As requests are added up: what runs at the same time, or the largest step of the start. What cannot be read counts as
-/// nothing; the conversion of the pod reports it.
-fn limits(spec: &PodSpec) -> Resources {
-    let of = |container: &Container| -> Resources {
-        let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-        let parsed = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
-            Some((name.clone(), amount.0.parse().ok()?))
-        };
-        limits.into_iter().flatten().filter_map(parsed).collect()
-    };
-    let mut running = Resources::new();
-    for container in &spec.containers {
-        running.add(&of(container));
-    }
-    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
-    for container in spec.init_containers.iter().flatten() {
-        let mut step = of(container);
-        step.add(&sidecars);
-        if container.restart_policy.as_deref() == Some("Always") {
-            sidecars = step.clone();
-        }
-        starting.raise_to(&step);
-    }
-    running.add(&sidecars);
-    running.raise_to(&starting);
-    running
 }
 
 #[cfg(test)]

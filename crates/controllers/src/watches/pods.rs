@@ -74,7 +74,8 @@ impl Pods<'_> {
             Ok(pod) => pod,
             Err(error) => return ctx.report.malformed_object("Pod", &object.name_any(), &error),
         };
-        ctx.report.pod_seen(&pod);
+        let known = ctx.state().pod(&pod.view.id);
+        ctx.report.pod_seen(&pod, known.as_deref());
         ctx.report.problems(&pod.problems);
         ctx.memory.deletion_costs().note(&pod, ctx.features.pod_deletion_cost);
         let view = pod.view;

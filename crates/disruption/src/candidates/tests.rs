@@ -6,6 +6,7 @@ use karpenter_model::node::NodeView;
 use karpenter_model::pod::{PodOwner, PodPhase};
 use karpenter_model::protection::Protection;
 use karpenter_model::selector::Selector;
+use karpenter_model::shared::Labels;
 
 use super::*;
 
@@ -20,6 +21,7 @@ fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// A node with everything in order.
 fn fine() -> ExistingNode {
     let labels = map(&[(labels::REGISTERED, "true"), (labels::INITIALIZED, "true"), (labels::NODEPOOL, "p")]);
+    let labels = Labels::from(labels);
     let node = NodeView { labels: labels.clone(), ..example::node("n") };
     let claim = ClaimView { labels, ..example::claim("c") };
     ExistingNode { node: Some(Arc::new(node)), claim: Some(Arc::new(claim)), ..ExistingNode::default() }
@@ -38,7 +40,7 @@ fn with_node(change: impl FnOnce(&mut NodeView)) -> ExistingNode {
 }
 
 fn running(name: &str) -> PodView {
-    PodView { phase: PodPhase::Running, ..example::pod(name) }.but(|pod| pod.labels = map(&[("app", "web")]))
+    PodView { phase: PodPhase::Running, ..example::pod(name) }.but(|pod| pod.labels = map(&[("app", "web")]).into())
 }
 
 fn with_pods(pods: impl IntoIterator<Item = PodView>, grace: bool) -> ExistingNode {
@@ -88,7 +90,7 @@ fn nodes_that_stay() {
     };
     let annotated = |value: &str| {
         let annotations = map(&[(DO_NOT_DISRUPT, value)]);
-        with_node(|node| node.annotations = annotations)
+        with_node(|node| node.annotations = annotations.into())
     };
     let unlabelled = |key: &'static str| with_node(|node| drop(node.labels.remove(key)));
     let mut standalone = unlabelled(labels::NODEPOOL);
@@ -188,12 +190,12 @@ fn x11_unknown_types_do_not_keep_nodes() {
 /// DIS-22: labels and annotations are those of the node once it is registered, before that those of the claim.
 #[test]
 fn who_speaks_for_a_node() {
-    let named = |name: &str| map(&[(labels::NODEPOOL, name)]);
+    let named = |name: &str| Labels::from(map(&[(labels::NODEPOOL, name)]));
     let mut node = with_node(|node| node.labels = named("of-node"));
     Arc::make_mut(node.claim.as_mut().unwrap()).labels = named("of-claim");
     assert_eq!((node.pool(), node.name()), (Some("of-claim"), "c"));
     let registered = map(&[(labels::NODEPOOL, "of-node"), (labels::REGISTERED, "true")]);
-    Arc::make_mut(node.node.as_mut().unwrap()).labels = registered;
+    Arc::make_mut(node.node.as_mut().unwrap()).labels = registered.into();
     assert_eq!((node.pool(), node.name()), (Some("of-node"), "n"));
 }
 

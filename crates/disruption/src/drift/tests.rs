@@ -6,6 +6,7 @@ use karpenter_model::instance_type::{Overhead, Overrides, Price};
 use karpenter_model::pool::TemplateHash;
 use karpenter_model::requirements::Operator;
 use karpenter_model::resources::Resources;
+use karpenter_model::shared::Labels;
 
 use super::*;
 
@@ -30,8 +31,8 @@ fn claim(more: &[(&str, &str)]) -> ClaimView {
     labels.extend(map(more));
     ClaimView {
         created_at: CREATED,
-        labels,
-        annotations: map(&[(NODEPOOL_HASH, "7"), (NODEPOOL_HASH_VERSION, "v3")]),
+        labels: labels.into(),
+        annotations: map(&[(NODEPOOL_HASH, "7"), (NODEPOOL_HASH_VERSION, "v3")]).into(),
         launched: ConditionView { status: Status::True, since: CREATED },
         ..example::claim("a")
     }
@@ -137,7 +138,7 @@ fn requirements() {
 fn instance_types() {
     let rules = LabelRules::core().reservation("cloud/reservation");
     let reserved = claim(&[(labels::CAPACITY_TYPE, "reserved"), ("cloud/reservation", "r-0")]);
-    let unlabelled = ClaimView { labels: BTreeMap::new(), ..claim(&[]) };
+    let unlabelled = ClaimView { labels: Labels::new(), ..claim(&[]) };
     let gone = claim(&[(labels::INSTANCE_TYPE, "large")]);
     for (case, claim, offerings, age, drifted) in [
         ("DC-152, sold out is still offered", claim(&[]), vec![offering("z1", "on-demand")], 2, false),

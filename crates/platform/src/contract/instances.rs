@@ -1,5 +1,6 @@
 //! What becomes of instances.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use karpenter_model::claim::ClaimView;
@@ -115,6 +116,8 @@ pub(super) async fn get_and_list(subject: &dyn Subject) -> Result<(), Broken> {
     let listed = subject.provider().list().await.map_err(|error| format!("list: {error:?}"))?;
     let mut same: Vec<&Instance> = listed.iter().filter(|known| known.provider_id == instance.provider_id).collect();
     ensure(same.len() == 1, || format!("{} times in the list", same.len()))?;
+    let running = running(subject).await?;
+    ensure(running.contains(&instance.provider_id), || "not among those that run".to_owned())?;
     same.push(&found);
     for known in same {
         for key in [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE] {
@@ -177,7 +180,13 @@ pub(super) async fn delete(subject: &dyn Subject) -> Result<(), Broken> {
     subject.pause(subject.patience()).await;
     let listed = subject.provider().list().await.map_err(|error| format!("list: {error:?}"))?;
     let left = listed.iter().any(|known| known.provider_id == instance.provider_id && !known.terminating);
-    ensure(!left, || "the list keeps it".to_owned())
+    ensure(!left, || "the list keeps it".to_owned())?;
+    let runs = running(subject).await?.contains(&instance.provider_id);
+    ensure(!runs, || "it is among those that run".to_owned())
+}
+
+async fn running(subject: &dyn Subject) -> Result<BTreeSet<String>, Broken> {
+    subject.provider().running().await.map_err(|error| format!("running: {error:?}"))
 }
 
 pub(super) async fn drift(subject: &dyn Subject) -> Result<(), Broken> {

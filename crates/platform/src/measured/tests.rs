@@ -78,6 +78,10 @@ impl CloudProvider for Slow {
         self.answer(Arc::default(), || InstanceTypesError::NodeClassNotReady("x".into())).await
     }
 
+    async fn drift(&self, _: &ClaimView) -> Result<Option<DriftReason>, InstanceError> {
+        self.answer(None, || CallError::new("Describe", "boom").into()).await
+    }
+
     async fn reboot(&self, _: &ClaimView, _: &str) -> Result<(), RebootError> {
         self.answer((), || RebootError::Failed("x".into())).await
     }
@@ -95,6 +99,7 @@ async fn calls(fails: bool) -> Vec<String> {
     let _ = provider.instance_types(&pool).await;
     let _ = provider.drift(&claim).await;
     let _ = provider.reboot(&claim, "op").await;
+    let _ = provider.running().await;
     let mut calls = log.0.lock().unwrap();
     std::mem::take(&mut *calls)
 }
@@ -108,13 +113,14 @@ async fn calls_are_timed() {
         "\"\" slow Get 1s",
         "\"\" slow List 1s",
         "\"\" slow GetInstanceTypes 1s",
-        "\"\" slow IsDrifted 0s",
+        "\"\" slow IsDrifted 1s",
         "\"\" slow Reboot 1s",
+        "\"\" slow List 1s",
     ];
     assert_eq!(calls(false).await, want);
 }
 
-/// API-202, API-203, V15-17: kinds of errors, and the pool where one is known.
+/// API-202, API-203, V15-17, VC-7: kinds of errors, and the pool where one is known.
 #[tokio::test(start_paused = true)]
 async fn failures_are_classified() {
     let want = [
@@ -123,8 +129,9 @@ async fn failures_are_classified() {
         "\"\" slow Get 1s unknown in \"\"",
         "\"\" slow List 1s unknown in \"\"",
         "\"\" slow GetInstanceTypes 1s NodeClassNotReadyError in \"red\"",
-        "\"\" slow IsDrifted 0s",
+        "\"\" slow IsDrifted 1s unknown in \"blue\"",
         "\"\" slow Reboot 1s unknown in \"blue\"",
+        "\"\" slow List 1s unknown in \"\"",
     ];
     assert_eq!(calls(true).await, want);
 }

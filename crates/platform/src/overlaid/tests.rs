@@ -133,7 +133,7 @@ fn evaluated(shop: &Shop, overlays: &[OverlayView]) -> Overlays {
 fn claim(requests: Resources) -> ClaimView {
     let requirements: Requirements =
         [Requirement::any_of(labels::INSTANCE_TYPE, ["small", "medium", "large"])].into_iter().collect();
-    ClaimView { pool: Some("blue".to_owned()), requirements, requests, ..example::claim("c") }
+    ClaimView { pool: Some("blue".to_owned()), requirements: requirements.into(), requests, ..example::claim("c") }
 }
 
 /// API-95, SCH-174, SC-272, V15-107: no pool has types before it was evaluated; errors name their pool.

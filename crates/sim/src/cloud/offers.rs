@@ -163,7 +163,7 @@ pub(super) fn resolved_labels(
     instance_type: &InstanceType,
     offering: &Offering,
 ) -> BTreeMap<String, String> {
-    let all = [&claim.requirements, &instance_type.requirements, &offering.requirements];
+    let all = [&*claim.requirements, &instance_type.requirements, &offering.requirements];
     let single = all.into_iter().flat_map(karpenter_model::requirements::Requirements::iter);
     single.filter_map(|r| Some((r.key().to_owned(), r.single_value()?.to_owned()))).collect()
 }

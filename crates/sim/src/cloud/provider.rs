@@ -108,7 +108,7 @@ impl Cloud {
         karpenter_model::taints::merge(&mut taints, &claim.taints);
         karpenter_model::taints::merge(&mut taints, &claim.startup_taints);
         let mut node_labels = labels;
-        node_labels.extend(claim.labels.clone());
+        node_labels.extend(claim.labels.to_map());
         self.fleet.add(Machine {
             provider_id: id.clone(),
             node_name,

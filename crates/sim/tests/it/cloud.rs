@@ -170,7 +170,7 @@ async fn reservations_fill_up() {
 async fn machines_join_after_a_while_with_what_the_claim_says() {
     let sky = sky(Settings::default());
     let mut claim = sky.claim(&[ZONE_A]);
-    claim.labels = BTreeMap::from([("team".to_owned(), "shop".to_owned())]);
+    claim.labels = [("team".to_owned(), "shop".to_owned())].into();
     let instance = sky.cloud.create(&claim).await.unwrap();
     let machine = sky.fleet.get(&instance.provider_id).unwrap();
     assert_eq!(machine.labels["team"], "shop");

@@ -151,7 +151,7 @@ async fn schedule(client: &Client) {
         let Some((node, device)) = free.into_iter().find(usable) else {
             let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                 "message": "cannot allocate all claims" });
-            let patch = Patch::Strategic(json!({ "status": { "conditions": [condition] } }));
+            let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
             pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
             continue;
         };

@@ -12,6 +12,7 @@ use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::{NODES, Resources};
 use karpenter_model::scheduling::PodScheduling;
+use karpenter_model::shared::{Labels, Shared};
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_model::taints::{Effect, Taint};
 use proptest::prelude::*;
@@ -84,11 +85,11 @@ fn existing(name: &str, cpus: i64) -> ExistingNode {
         created_at: Timestamp::UNIX_EPOCH,
         deleting_since: None,
         has_finalizer: false,
-        labels: BTreeMap::from([(labels::ZONE.into(), "a".into())]),
-        annotations: BTreeMap::new(),
+        labels: [(labels::ZONE.into(), "a".into())].into(),
+        annotations: Labels::new(),
         taints: vec![],
-        capacity: Resources::new(),
-        allocatable: Resources::new().with("cpu", Quantity::units(cpus)).with("pods", Quantity::units(10)),
+        capacity: Shared::default(),
+        allocatable: Resources::new().with("cpu", Quantity::units(cpus)).with("pods", Quantity::units(10)).into(),
         ready: true,
         conditions: Vec::new(),
         boot_id: String::new(),

@@ -16,6 +16,7 @@ use karpenter_model::scheduling::{
     AffinityTerm, HostPort, Namespaces, NodePolicy, PodScheduling, Preferred, SpreadConstraint, WhenUnsatisfiable,
 };
 use karpenter_model::selector::{Selector, SelectorExpression, SelectorOperator};
+use karpenter_model::shared::{Labels, Shared};
 use karpenter_model::snapshot::ExistingNode;
 use karpenter_model::taints::{Effect, Taint, Toleration, TolerationOperator};
 
@@ -295,10 +296,10 @@ impl Pool {
 
 /// A node that is not ours.
 pub(super) fn unmanaged(name: &str, allocatable: &str, node_labels: &str) -> ExistingNode {
-    let mut labels: BTreeMap<String, String> =
+    let mut labels: Labels =
         pairs(node_labels).into_iter().map(|(name, value)| (key(&name).to_owned(), value)).collect();
     labels.insert(labels::HOSTNAME.to_owned(), name.to_owned());
-    let amounts = resources(allocatable);
+    let amounts = Shared::from(resources(allocatable));
     let node = NodeView {
         name: name.into(),
         uid: name.into(),
@@ -307,7 +308,7 @@ pub(super) fn unmanaged(name: &str, allocatable: &str, node_labels: &str) -> Exi
         deleting_since: None,
         has_finalizer: false,
         labels,
-        annotations: BTreeMap::new(),
+        annotations: Labels::new(),
         taints: vec![],
         capacity: amounts.clone(),
         allocatable: amounts,

@@ -14,6 +14,7 @@ use karpenter_model::pod::{PodId, PodPhase, PodView};
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_model::resources::Resources;
 use karpenter_model::selector::Selector;
+use karpenter_model::shared::{Labels, Shared};
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 
 use super::build::{Pod, Pool, key, pool, selector};
@@ -322,7 +323,7 @@ impl Cluster {
         self.nodes_made += 1;
         let name = format!("n{:04}", self.nodes_made);
         let labels = node_labels(claim, known, offering, &name, &self.rules);
-        let node = launched_node(claim, known, offering, labels, self.launched);
+        let node = launched_node(claim, known, offering, labels.into(), self.launched);
         let reservation =
             offering.requirements.get(RESERVATION).and_then(Requirement::single_value).map(ToOwned::to_owned);
         let known = known.clone();
@@ -465,20 +466,20 @@ fn launched_node(
     claim: &PlannedClaim,
     known: &InstanceType,
     offering: &Offering,
-    labels: BTreeMap<String, String>,
+    labels: Labels,
     launched: Launched,
 ) -> ExistingNode {
     let name = labels[labels::HOSTNAME].clone();
     let yes = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
     let pool = &claim.pool;
-    let (capacity, allocatable) =
-        (known.capacity_with(&offering.overrides), known.allocatable_with(&offering.overrides));
+    let capacity = Shared::from(known.capacity_with(&offering.overrides));
+    let allocatable = Shared::from(known.allocatable_with(&offering.overrides));
     let view = ClaimView {
         has_finalizer: true,
         labels: labels.clone(),
         pool: Some(pool.name.clone()),
         node_class: pool.node_class.clone(),
-        requirements: (*claim.requirements).clone(),
+        requirements: (*claim.requirements).clone().into(),
         requests: claim.requests.clone(),
         taints: pool.taints.clone(),
         startup_taints: pool.startup_taints.clone(),
@@ -506,7 +507,7 @@ fn launched_node(
         deleting_since: None,
         has_finalizer: true,
         labels: node_labels,
-        annotations: BTreeMap::new(),
+        annotations: Labels::new(),
         taints,
         capacity,
         allocatable,

@@ -30,8 +30,8 @@ fn pod(labels: &str, controller: &str) -> PodView {
         }),
         _ => None,
     };
-    let class = PodClass { labels: map(labels), controller, ..PodClass::default() };
-    PodView { class: Arc::new(class), unschedulable: true, ..example::pod("p") }
+    let pod = PodView { unschedulable: true, ..example::pod("p") };
+    pod.but(|pod| (pod.labels, pod.controller) = (map(labels).into(), controller))
 }
 
 fn service(name: &str, selector: Option<&str>) -> WorkloadChange {

@@ -137,8 +137,7 @@ fn pools_are_summed_up() {
     apply(&mut state, Change::Node, pool_node("b", "9", "blue", 4));
     assert_eq!(usage(&state, "blue"), "cpu: 4, nodes: 1", "under its new ID, once");
 
-    let blue =
-        ClaimView { labels: BTreeMap::from([(labels::NODEPOOL.into(), "blue".into())]), ..claim("claim", Some("9")) };
+    let blue = ClaimView { labels: [(labels::NODEPOOL.into(), "blue".into())].into(), ..claim("claim", Some("9")) };
     apply(&mut state, Change::Claim, blue.clone());
     assert_eq!(usage(&state, "blue"), "cpu: 4, nodes: 1", "an initialized node is what it reports");
     state.mark("claim", true);

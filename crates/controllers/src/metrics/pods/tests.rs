@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use karpenter_model::labels::LabelRules;
 use karpenter_model::resources::Resources;
+use karpenter_model::shared::Labels;
 use karpenter_model::snapshot::ExistingNode;
 use serde_json::{Value, json};
 
@@ -37,13 +39,38 @@ fn ready(at: &str) -> Value {
 #[derive(Debug)]
 struct Cluster {
     metrics: Arc<Metrics>,
-    pods: Arc<PodTracker>,
+    pods: Arc<Pods>,
     nodes: Vec<ExistingNode>,
+}
+
+/// The pods that there are, and what is measured of them.
+#[derive(Debug)]
+struct Pods {
+    tracker: PodTracker,
+    known: Mutex<BTreeSet<ByName>>,
+}
+
+impl Pods {
+    fn seen(&self, pod: &SeenPod, now: Timestamp) {
+        let mut known = self.known.lock().unwrap();
+        self.tracker.seen(pod, known.get(&pod.view.id).map(|known| &*known.0), now);
+        known.replace(ByName(pod.view.clone()));
+    }
+
+    fn gone(&self, id: &PodId) {
+        self.tracker.gone(id);
+        self.known.lock().unwrap().remove(id);
+    }
+
+    fn decided(&self, id: &PodId, verdict: Verdict, now: Timestamp) {
+        self.tracker.decided(id, verdict, now);
+    }
 }
 
 impl Collector for Cluster {
     fn collect(&self, now: Timestamp, into: &mut Samples<'_>) {
-        let usage = self.pods.usage();
+        let pods = self.pods.known.lock().unwrap();
+        let usage = pod_limits(&pods);
         let mut by_name = BTreeMap::new();
         for entry in &self.nodes {
             let node = entry.node.as_deref().unwrap();
@@ -52,16 +79,16 @@ impl Collector for Cluster {
             node_series(&self.metrics.nodes, entry, &usage, now, into);
         }
         utilization(&self.metrics.all, &self.nodes, into);
-        self.pods.collect(&by_name, now, into);
+        self.pods.tracker.collect(&pods, &by_name, now, into);
         let limits = [("cpu".to_owned(), "10500m".parse().unwrap())].into_iter().collect();
         let usage = [("nodes".to_owned(), "3".parse().unwrap())].into_iter().collect();
         pool_series(&self.metrics.all, "blue", &limits, &usage, into);
     }
 }
 
-fn cluster() -> (Arc<Metrics>, Arc<PodTracker>) {
+fn cluster() -> (Arc<Metrics>, Arc<Pods>) {
     let metrics = Arc::new(Metrics::new(&LabelRules::core(), Vec::new()));
-    let pods = Arc::new(PodTracker::new(&metrics.all));
+    let pods = Arc::new(Pods { tracker: PodTracker::new(&metrics.all), known: Mutex::default() });
     let resources = |text: &[(&str, &str)]| -> Resources {
         text.iter().map(|(name, amount)| (name.to_string(), amount.parse().unwrap())).collect()
     };
@@ -72,14 +99,11 @@ fn cluster() -> (Arc<Metrics>, Arc<PodTracker>) {
         created_at: at(0),
         deleting_since: None,
         has_finalizer: false,
-        labels: BTreeMap::from([
-            (labels::NODEPOOL.to_owned(), "blue".to_owned()),
-            (labels::ZONE.to_owned(), "z-a".to_owned()),
-        ]),
-        annotations: BTreeMap::new(),
+        labels: [(labels::NODEPOOL.to_owned(), "blue".to_owned()), (labels::ZONE.to_owned(), "z-a".to_owned())].into(),
+        annotations: Labels::new(),
         taints: Vec::new(),
-        capacity: resources(&[("cpu", "2"), ("ephemeral-storage", "10Gi")]),
-        allocatable: resources(&[("cpu", "1900m"), ("ephemeral-storage", "10Gi")]),
+        capacity: resources(&[("cpu", "2"), ("ephemeral-storage", "10Gi")]).into(),
+        allocatable: resources(&[("cpu", "1900m"), ("ephemeral-storage", "10Gi")]).into(),
         ready: true,
         conditions: Vec::new(),
         boot_id: String::new(),
@@ -168,7 +192,7 @@ fn a_bound_pod_waits_no_more() {
 }
 
 /// What becomes of a pod.
-type End = fn(&PodTracker, &PodId);
+type End = fn(&Pods, &PodId);
 
 /// LC-130: how long nobody has decided about a pod is told from when it was first seen, until somebody has, or it does not
 /// matter any more.
@@ -180,7 +204,7 @@ fn undecided_until_it_does_not_matter() {
         ("decided", |pods, id| pods.decided(id, Verdict::Unschedulable, at(9))),
         ("bound", |pods, _| pods.seen(&pod(spec(Some("n")), json!({"phase": "Pending"})), at(9))),
         ("terminal", |pods, _| pods.seen(&pod(spec(None), json!({"phase": "Failed"})), at(9))),
-        ("deleted", PodTracker::gone),
+        ("deleted", Pods::gone),
     ];
     for (name, end) in ends {
         let (metrics, pods) = cluster();
@@ -204,6 +228,25 @@ fn only_pods_seen_pending_are_measured() {
     assert_eq!(value(&metrics, 62, "karpenter_pods_startup_duration_seconds"), None);
     assert_eq!(value(&metrics, 62, "karpenter_pods_bound_duration_seconds"), None);
     assert_eq!(value(&metrics, 62, "karpenter_pods_unstarted_time_seconds"), None, "it has ended");
+}
+
+/// LIF-125: a pod that has started is not measured again, whatever becomes of it, and nothing is kept for it.
+#[test]
+fn a_pod_settles_once() {
+    let (metrics, pods) = cluster();
+    let unready = json!({"phase": "Running", "conditions": [
+        {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:01:00Z"}]});
+    pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(2));
+    pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:00:50Z")), at(51));
+    assert!(pods.tracker.lock().is_empty());
+    pods.seen(&pod(spec(Some("n")), unready.clone()), at(60));
+    assert_eq!(value(&metrics, 61, "karpenter_pods_unstarted_time_seconds"), None, "it was ready once");
+    pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:01:10Z")), at(70));
+    assert_eq!(value(&metrics, 71, "karpenter_pods_startup_duration_seconds_count").as_deref(), Some("1"));
+    // One that was not ready when this process began waits to start.
+    pods.gone(&PodId { namespace: "shop".to_owned(), name: "web".to_owned() });
+    pods.seen(&pod(spec(Some("n")), unready), at(80));
+    assert_eq!(value(&metrics, 81, "karpenter_pods_unstarted_time_seconds").as_deref(), Some("81"));
 }
 
 /// V15-17, VC-135: claims of the pod or of a container count as dynamic resources.

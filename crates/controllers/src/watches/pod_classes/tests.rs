@@ -232,6 +232,33 @@ fn pods_of_a_daemon_set_share_a_class() {
     assert!(first.view.unplannable.is_none() && first.problems.is_empty(), "nobody has to hear of the pin");
 }
 
+/// Pods of a StatefulSet have labels and volumes of their own, and all else of their set.
+#[test]
+fn pods_of_a_stateful_set_share_their_template() {
+    let classes = PodClasses::default();
+    let db = |number: u32, cpu: &str| {
+        let own = json!({
+            "metadata": {
+                "labels": {"statefulset.kubernetes.io/pod-name": format!("db-{number}"), "apps.kubernetes.io/pod-index": number.to_string()},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true}],
+            },
+            "spec": {
+                "overhead": {"cpu": cpu},
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{number}")}}],
+            },
+        });
+        read(&classes, &with(&web(number), &own)).view
+    };
+    let (first, second) = (db(1, "1"), db(2, "1"));
+    assert!(!Arc::ptr_eq(&first.class, &second.class));
+    assert!(first.class.template.is_one_with(&second.class.template));
+    assert_eq!((&*second.labels["app"], &*second.labels["apps.kubernetes.io/pod-index"]), ("web", "2"));
+    assert_eq!((&first.volume_claims[0], &second.volume_claims[0]), (&"data-1".to_owned(), &"data-2".to_owned()));
+    let other = db(3, "2");
+    assert!(!other.class.template.is_one_with(&first.class.template), "another revision");
+    assert!(db(4, "2").class.template.is_one_with(&other.class.template), "the latest is remembered");
+}
+
 #[test]
 fn classes_that_no_pod_has_are_forgotten() {
     let classes = PodClasses::default();
