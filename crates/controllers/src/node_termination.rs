@@ -144,10 +144,10 @@ async fn taint(ctx: &Context, node: &Node) -> Result<Requeue, ReconcileError> {
         "metadata": { "labels": { labels::EXCLUDE_FROM_LOAD_BALANCERS: labels::EXCLUDED_BY } },
         "spec": { "taints": taints },
     });
-    let stored = ignore_gone(merge_locked(&ctx.nodes_api(), node, patch).await)?.map(|written| {
+    let stored = ctx.node_written(node, merge_locked(&ctx.nodes_api(), node, patch).await)?;
+    if stored.is_some() {
         ctx.report.tainted(&convert::node(node).view);
-        ctx.note_node(written)
-    });
+    }
     Ok(Requeue::after_write(stored.is_some()))
 }
 

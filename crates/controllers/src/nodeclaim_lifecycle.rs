@@ -38,8 +38,7 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
             let mut finalizers = claim.finalizers().to_vec();
             finalizers.push(names::FINALIZER.to_owned());
             let patch = json!({ "metadata": { "finalizers": finalizers } });
-            if let Some(stored) = ignore_gone(merge_locked(&ctx.claims_api(), &claim, patch).await)? {
-                ctx.note_claim(stored);
+            if ctx.claim_written(&claim, merge_locked(&ctx.claims_api(), &claim, patch).await)?.is_some() {
                 ctx.queues.claims.add(name);
             }
             Ok(Requeue::OnChange)
@@ -206,8 +205,8 @@ async fn write_changes(ctx: &Context, stored: &NodeClaim, claim: &NodeClaim) -> 
     if claim.metadata != stored.metadata {
         let patch = json!({ "metadata": { "labels": claim.labels(), "annotations": claim.annotations() } });
         let written = ctx.claims_api().patch(&stored.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
-        match ignore_gone(written)? {
-            Some(written) => current = ctx.note_claim(written),
+        match ctx.claim_written(stored, written)? {
+            Some(written) => current = written,
             None => return Ok(()),
         }
     }
@@ -215,11 +214,11 @@ async fn write_changes(ctx: &Context, stored: &NodeClaim, claim: &NodeClaim) -> 
         // With a lock: others write conditions too, and what they wrote meanwhile must not be lost. What was launched is
         // remembered until it is stored.
         let status = serde_json::to_value(&claim.status)?;
-        if let Some(written) = ignore_gone(merge_status_locked(&ctx.claims_api(), current.as_ref(), status).await)? {
+        let answer = merge_status_locked(&ctx.claims_api(), current.as_ref(), status).await;
+        if let Some(written) = ctx.claim_written(&current, answer)? {
             if written.condition(conditions::LAUNCHED).is_some_and(karpenter_api::kinds::Condition::is_true) {
                 ctx.memory.forget_launch(&written.uid().unwrap_or_default());
             }
-            ctx.note_claim(written);
             ctx.provision.nudge();
         }
     }

@@ -120,15 +120,15 @@ impl Patient {
             return Ok(AT_ONCE);
         }
         let patch = json!({ "spec": { "taints": taints } });
-        let stored = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
-        Ok(Requeue::after_write(stored.map(|written| ctx.note_node(written)).is_some()))
+        let stored = ctx.node_written(node, merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
+        Ok(Requeue::after_write(stored.is_some()))
     }
 
     async fn unlabel(&self, ctx: &Context) -> Result<Requeue, ReconcileError> {
         let Some(node) = &self.node else { return Ok(AT_ONCE) };
         let patch = json!({ "metadata": { "labels": { labels::INITIALIZED: Value::Null } } });
-        let stored = ignore_gone(merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
-        Ok(Requeue::after_write(stored.map(|written| ctx.note_node(written)).is_some()))
+        let stored = ctx.node_written(node, merge_locked(&ctx.nodes_api(), node.as_ref(), patch).await)?;
+        Ok(Requeue::after_write(stored.is_some()))
     }
 
     /// The claim with these annotations; `None` when it is gone.
@@ -140,8 +140,8 @@ impl Patient {
             return Ok(Some(self.claim.clone()));
         }
         let patch = json!({ "metadata": { "annotations": wanted } });
-        let written = ignore_gone(merge_locked(&ctx.claims_api(), self.claim.as_ref(), patch).await)?;
-        Ok(written.map(|written| ctx.note_claim(written)))
+        let answer = merge_locked(&ctx.claims_api(), self.claim.as_ref(), patch).await;
+        Ok(ctx.claim_written(&self.claim, answer)?)
     }
 
     /// Before the call, so that whoever comes next knows that it may have been made (V15-60, Z2).
@@ -160,10 +160,9 @@ impl Patient {
     /// The provider has accepted, or the machine is new already (V15-64).
     async fn issue(&self, ctx: &Context, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {
         let patch = json!({ "metadata": { "annotations": { REBOOT_ISSUED_AT: self.now.to_string() } } });
-        let Some(written) = ignore_gone(merge_locked(&ctx.claims_api(), claim, patch).await)? else {
+        let Some(stored) = ctx.claim_written(claim, merge_locked(&ctx.claims_api(), claim, patch).await)? else {
             return Ok(Requeue::OnChange);
         };
-        let stored = ctx.note_claim(written);
         let message = self.seen.reboot.as_ref().map(|reboot| reboot.message.clone()).unwrap_or_default();
         let stored = self
             .write_conditions(ctx, &stored, |all| {
@@ -183,8 +182,7 @@ impl Patient {
         let mut changed = stored.clone();
         change(&mut condition_sets::NODE_CLAIM.of(&mut changed, self.now));
         let status = json!({ "conditions": changed.conditions() });
-        let written = ignore_gone(merge_status_locked(&ctx.claims_api(), stored, status).await)?;
-        Ok(written.map(|written| ctx.note_claim(written)).is_some())
+        Ok(ctx.claim_written(stored, merge_status_locked(&ctx.claims_api(), stored, status).await)?.is_some())
     }
 
     /// What was written for the reboot goes with its end; counted when that is stored, so once (V15-66).

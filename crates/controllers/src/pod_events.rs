@@ -9,7 +9,6 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::nodeclaim_lifecycle::view;
-use crate::patch::ignore_gone;
 use crate::queue::{ReconcileError, Requeue};
 
 /// By node name.
@@ -25,11 +24,8 @@ pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, Recon
     let stamp = jiff::Timestamp::from_second(stamp.as_second()).unwrap_or(stamp);
     let patch = Patch::Merge(json!({ "status": { "lastPodEventTime": stamp } }));
     let written = ctx.claims_api().patch_status(&claim.name_any(), &PatchParams::default(), &patch).await;
-    match ignore_gone(written) {
-        Ok(written) => {
-            written.map(|claim| ctx.note_claim(claim));
-            Ok(Requeue::OnChange)
-        }
+    match ctx.claim_written(&claim, written) {
+        Ok(_) => Ok(Requeue::OnChange),
         Err(error) => {
             ctx.memory.note_pod_event(&name, event);
             Err(error.into())

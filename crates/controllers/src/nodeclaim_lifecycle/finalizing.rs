@@ -34,11 +34,10 @@ pub(super) async fn finalize(ctx: &Context, claim: &NodeClaim) -> Result<Requeue
         Finalization::WriteDeadline(deadline) => {
             let patch =
                 json!({ "metadata": { "annotations": { annotations::TERMINATION_TIMESTAMP: deadline.to_string() } } });
-            let written = ignore_gone(merge_locked(&ctx.claims_api(), claim, patch).await)?;
-            let stored = written.map(|written| {
+            let stored = ctx.claim_written(claim, merge_locked(&ctx.claims_api(), claim, patch).await)?;
+            if stored.is_some() {
                 ctx.report.claim_grace_period_expiring(&seen, deadline);
-                ctx.note_claim(written)
-            });
+            }
             Ok(Requeue::after_write(stored.is_some()))
         }
         Finalization::DeleteNodes(names) => {
@@ -93,8 +92,7 @@ pub(crate) async fn write_conditions(
     changed: &NodeClaim,
 ) -> Result<Option<Arc<NodeClaim>>, ReconcileError> {
     let status = json!({ "conditions": changed.conditions() });
-    let written = ignore_gone(merge_status_locked(&ctx.claims_api(), stored, status).await)?;
-    Ok(written.map(|written| ctx.note_claim(written)))
+    Ok(ctx.claim_written(stored, merge_status_locked(&ctx.claims_api(), stored, status).await)?)
 }
 
 async fn remove_finalizer(ctx: &Context, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {

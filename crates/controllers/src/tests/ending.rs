@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::conditions::Conditioned as _;
 use karpenter_platform::{CallError, InstanceError};
+use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::desk::{Desk, says};
+use super::desk::{Desk, context_of, says};
 use super::*;
 use crate::queue::Requeue;
 
@@ -123,6 +125,57 @@ async fn the_deadline_is_written_down() {
     desk.change::<NodeClaim>("a", tight).await;
     desk.lifecycle("a").await.unwrap();
     assert_eq!(desk.claim("a").await.annotations()[key], "2026-01-01T00:00:30Z", "a tighter one stays");
+}
+
+/// SCH-242: "not found" is news, whoever says it first. A claim or node that a write did not find is not looked at again and again
+/// until the watch says that it is gone, and no later answer brings it back.
+#[tokio::test(start_paused = true)]
+async fn what_a_write_did_not_find_is_gone() {
+    let desk = Desk::start().await;
+    let grace = json!({ "spec": { "terminationGracePeriod": "300s" } });
+    let claim = desk.add_launched("a", true, grace).await;
+    desk.delete::<NodeClaim>("a").await;
+    desk.delete::<Node>("a").await;
+    let (claim, node) = (desk.claim(&claim.name_any()).await, desk.get::<Node>("a").await.unwrap());
+    // A process whose watches are late.
+    let late = context_of(&desk);
+    late.note_claim(claim.clone());
+    late.note_node(node.clone());
+    desk.change::<NodeClaim>("a", json!({ "metadata": { "finalizers": [] } })).await;
+    desk.change::<Node>("a", json!({ "metadata": { "finalizers": [] } })).await;
+
+    let wants = crate::nodeclaim_lifecycle::reconcile(late.clone(), "a".to_owned()).await.unwrap();
+    assert_eq!(wants, Requeue::Backoff, "nothing was stored");
+    assert!(late.claims.get("a").is_none() && late.state().claim("a").is_none());
+    let wants = crate::nodeclaim_lifecycle::reconcile(late.clone(), "a".to_owned()).await.unwrap();
+    assert_eq!(wants, Requeue::OnChange);
+    late.note_claim(claim);
+    assert!(late.claims.get("a").is_none(), "an answer that was on its way");
+
+    let wants = crate::node_termination::reconcile(late.clone(), "a".to_owned()).await.unwrap();
+    assert_eq!(wants, Requeue::Backoff);
+    assert!(late.nodes.get("a").is_none() && late.state().node("a").is_none());
+    assert_eq!(crate::node_termination::reconcile(late.clone(), "a".to_owned()).await.unwrap(), Requeue::OnChange);
+
+    // One that took the name meanwhile is another one.
+    let second = desk.add_claim("a", json!({})).await;
+    late.note_claim(second.clone());
+    assert_eq!(late.claims.get("a").unwrap().uid(), second.uid());
+}
+
+/// A kind that is not served any more says nothing about one object.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_not_gone() {
+    let desk = Desk::start().await;
+    desk.add_launched("a", false, json!({ "spec": { "terminationGracePeriod": "300s" } })).await;
+    desk.delete::<NodeClaim>("a").await;
+    let late = context_of(&desk);
+    late.note_claim(desk.claim("a").await);
+    let crds: Api<CustomResourceDefinition> = Api::all(desk.client.clone());
+    crds.delete("nodeclaims.karpenter.sh", &DeleteParams::default()).await.unwrap();
+    // Refused or not found: whatever the answer is, it is not about this claim.
+    let _ = crate::nodeclaim_lifecycle::reconcile(late.clone(), "a".to_owned()).await;
+    assert!(late.claims.get("a").is_some());
 }
 
 /// LC-52, LC-49, LIF-51: ten nodes that are deleted together are gone together, with their claims.

@@ -42,15 +42,7 @@ impl Follower for Claims<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
-        let gone = self.0.claims.get(&id.name);
-        self.0.claims.remove(&id.name);
-        self.0.state().apply(Change::ClaimGone(id.name.clone()));
-        if let Some(gone) = gone {
-            self.0.report.gone(gone.as_ref());
-            self.0.listeners.tell(|listener| listener.claim_gone(&gone));
-            self.0.wake_for_claim(&gone);
-        }
-        self.0.provision.nudge();
+        self.0.lose_claim(&id.name);
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {

@@ -11,15 +11,6 @@ use crate::context::Context;
 
 pub(super) struct Nodes<'a>(pub(super) &'a Context);
 
-impl Nodes<'_> {
-    fn wake_claims(&self, provider_id: Option<&String>) {
-        let claims = provider_id.map(|id| self.0.state().claims_by_provider_id(id)).unwrap_or_default();
-        for claim in &claims {
-            self.0.queues.wake_claim(&claim.name);
-        }
-    }
-}
-
 impl Follower for Nodes<'_> {
     type Object = Node;
 
@@ -41,14 +32,7 @@ impl Follower for Nodes<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
-        let node = self.0.nodes.get(&id.name);
-        if let Some(node) = &node {
-            self.0.report.gone(node.as_ref());
-        }
-        self.0.nodes.remove(&id.name);
-        self.0.state().apply(Change::NodeGone(id.name.clone()));
-        let provider_id = node.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
-        self.wake_claims(provider_id);
+        self.0.lose_node(&id.name);
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {
