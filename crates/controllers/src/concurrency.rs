@@ -65,7 +65,7 @@ pub fn retries_per_second(controller: &str, workers: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// API-307, Y29: L(a,b) of the table.
+    /// API-307, V15-118, Y29: L(a,b) of the table.
     #[test]
     fn workers_grow_with_the_processor() {
         for (controller, at_1, at_2, at_60, at_100) in [
@@ -75,6 +75,9 @@ mod tests {
             ("nodepool.hash", 10, 26, 1000, 1000),
             ("nodeclaim.expiration", 10, 26, 1000, 1000),
             ("static.provisioning", 10, 10, 10, 10),
+            ("nodeclaim.reboot", 10, 10, 10, 10),
+            ("pod.deletioncost", 1, 1, 1, 1),
+            ("pod.deletioncost.queue", 100, 183, 5000, 5000),
             ("state.nodeclaimgc", 1, 1, 1, 1),
         ] {
             let got = [0, 1, 2, 60, 100].map(|cores| workers(controller, cores));

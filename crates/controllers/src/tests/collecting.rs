@@ -132,7 +132,7 @@ async fn instances_without_a_claim_go() {
     assert_eq!(left, [(500, true), (500, true), (0, false)]);
 }
 
-/// LIF-80, LC-82, SC-356, SCH-242: an entry that nobody knows any more goes after a while; others stay.
+/// LIF-80, LC-82, SC-356, SCH-242, VC-136: an entry that nobody knows any more goes after a while; others stay.
 #[tokio::test(start_paused = true)]
 async fn ghosts_are_forgotten() {
     let desk = Desk::start().await;
