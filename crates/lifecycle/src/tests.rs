@@ -3,8 +3,6 @@ mod living;
 mod pools;
 mod terminating;
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use karpenter_model::claim::{ClaimView, ConditionView, Status};
 use karpenter_model::example;

@@ -18,7 +18,7 @@ use karpenter_model::duration::NillableDuration;
 use karpenter_model::example;
 use karpenter_model::instance_type::{InstanceType, Offering, Overhead, Overrides, Price};
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pod::{PodClass, PodView};
+use karpenter_model::pod::PodView;
 use karpenter_model::pool::{ConsolidationPolicy, NodeClassRef, PoolView};
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::{Requirement, Requirements};

@@ -122,6 +122,7 @@ mod tests {
     use karpenter_model::node::NodeView;
     use karpenter_model::quantity::Quantity;
     use karpenter_model::resources::Resources;
+    use karpenter_model::shared::Labels;
     use karpenter_model::{example, snapshot};
 
     use super::*;

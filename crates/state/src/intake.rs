@@ -62,10 +62,7 @@ fn problem(requirement: &Requirement, rules: &LabelRules) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use karpenter_model::example;
-    use karpenter_model::pod::PodClass;
     use karpenter_model::scheduling::{PodScheduling, Preferred};
 
     use super::*;

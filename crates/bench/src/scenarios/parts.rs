@@ -7,7 +7,7 @@ use karpenter_api::instance_types::Catalogue;
 use karpenter_model::example;
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels::{self, LabelRules};
-use karpenter_model::pod::{PodClass, PodView};
+use karpenter_model::pod::PodView;
 use karpenter_model::pool::PoolView;
 use karpenter_model::quantity::Quantity;
 use karpenter_model::requirements::Requirement;

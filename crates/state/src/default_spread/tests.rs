@@ -1,6 +1,6 @@
 use karpenter_model::example;
 use karpenter_model::labels;
-use karpenter_model::pod::{Controller, PodClass};
+use karpenter_model::pod::Controller;
 use karpenter_model::scheduling::{NodePolicy, WhenUnsatisfiable};
 
 use super::*;
