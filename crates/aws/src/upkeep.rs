@@ -81,9 +81,9 @@ mod tests {
     fn tagging() {
         let plain = example::claim("claim-1");
         let named = ClaimView { node_name: Some("ip-1".to_owned()), ..plain.clone() };
-        let half = ClaimView { annotations: map(&[(aws::TAGGED_ANNOTATION, "true")]), ..named.clone() };
+        let half = ClaimView { annotations: map(&[(aws::TAGGED_ANNOTATION, "true")]).into(), ..named.clone() };
         let both = [(aws::TAGGED_ANNOTATION, "true"), (aws::CLUSTER_NAME_TAGGED_ANNOTATION, "true")];
-        let done = ClaimView { annotations: map(&both), ..named.clone() };
+        let done = ClaimView { annotations: map(&both).into(), ..named.clone() };
         let deleting = ClaimView { deleting_since: Some(Timestamp::UNIX_EPOCH), ..named.clone() };
         let waiting = [&plain, &named, &half, &done, &deleting].map(awaits_tags);
         assert_eq!(waiting, [false, true, true, false, false]);
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn restamping() {
         let old = map(&[(aws::HASH_ANNOTATION, "1"), (aws::HASH_VERSION_ANNOTATION, "v4")]);
-        let plain = ClaimView { annotations: old, ..example::claim("a") };
+        let plain = ClaimView { annotations: old.into(), ..example::claim("a") };
         let stamps = map(&[(aws::HASH_ANNOTATION, "7"), (aws::HASH_VERSION_ANNOTATION, "v5")]);
         assert_eq!(restamped(&plain, 7), Some(stamps.clone()));
         let condition = ConditionView { status: Status::True, since: Timestamp::UNIX_EPOCH };
         let drifted = ClaimView { drifted: Some(condition), ..plain.clone() };
         assert_eq!(restamped(&drifted, 7), Some(map(&[(aws::HASH_VERSION_ANNOTATION, "v5")])));
-        assert_eq!(restamped(&ClaimView { annotations: stamps, ..plain }, 9), None);
+        assert_eq!(restamped(&ClaimView { annotations: stamps.into(), ..plain }, 9), None);
     }
 
     /// AWS-82, AWS-83, AC-83, AC-84: reservations that have ended, and blocks that will.

@@ -217,7 +217,8 @@ mod tests {
             requirements: Requirements::from_iter([
                 Requirement::any_of(labels::ZONE, ["z1"]),
                 Requirement::any_of(labels::INSTANCE_TYPE, ["a", "b"]),
-            ]),
+            ])
+            .into(),
             provider_id: None,
             ..example::claim(name)
         }
@@ -232,7 +233,7 @@ mod tests {
     }
 
     fn launched(name: &str) -> ClaimView {
-        ClaimView { provider_id: Some("id".into()), allocatable: cpu(4), capacity: cpu(4), ..claim(name) }
+        ClaimView { provider_id: Some("id".into()), allocatable: cpu(4).into(), capacity: cpu(4).into(), ..claim(name) }
     }
 
     /// X2, LC-118: a pass waits for a launch for a moment, not for one that has failed, and never for long.

@@ -44,7 +44,7 @@ fn static_drift() {
     ] {
         let mut class = class_with(&json!({}), &json!({"amis": images(&["ami-1"])}));
         class.annotations = annotated(of_class);
-        let claim = ClaimView { annotations: annotated(of_claim_), ..example::claim("a") };
+        let claim = ClaimView { annotations: annotated(of_claim_).into(), ..example::claim("a") };
         let found = of_claim(&class, &claim, Some("ami-1"), true).unwrap();
         assert_eq!(found, drifted.then_some("NodeClassDrift"), "{of_class:?} {of_claim_:?}");
     }
@@ -64,7 +64,7 @@ fn image_drift() {
     }
     let mut changed = class(&["ami-2"]);
     changed.annotations = annotated(&[("hash", "1"), ("version", "v5")]);
-    let claim = ClaimView { annotations: annotated(&[("hash", "2"), ("version", "v5")]), ..claim };
+    let claim = ClaimView { annotations: annotated(&[("hash", "2"), ("version", "v5")]).into(), ..claim };
     assert_eq!(of_claim(&changed, &claim, Some("ami-1"), true), Ok(Some("NodeClassDrift")), "the class comes first");
 }
 

@@ -33,7 +33,7 @@ pub fn node_series(
     let mut overhead = Resources::clone(&node.capacity);
     overhead.subtract(&node.allocatable);
     for (family, resources) in [
-        (&metrics.allocatable, &node.allocatable),
+        (&metrics.allocatable, &*node.allocatable),
         (&metrics.pod_requests, &entry.requested),
         (&metrics.pod_limits, &usage.pod_limits),
         (&metrics.daemon_requests, &daemon_requests),

@@ -86,6 +86,7 @@ fn labels_of_nodes_follow_the_provider() {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned())),
     );
+    let node = Labels::from(node);
     let values = labels.values(&node, "n1", "", true);
     let metrics = Metrics::new(&rules, Vec::new());
     let names = &metrics.nodes.allocatable.description().labels;

@@ -93,7 +93,7 @@ fn whose_condition_it_is() {
 /// DIS-151, DIS-152, DC-148, DC-151, API-233, API-234: the hash first; without two of one version nothing is known.
 #[test]
 fn hashes() {
-    let of = |annotations: &[(&str, &str)]| ClaimView { annotations: map(annotations), ..claim(&[]) };
+    let of = |annotations: &[(&str, &str)]| ClaimView { annotations: map(annotations).into(), ..claim(&[]) };
     let narrowed = pool(&[(labels::OS, Operator::In, &["windows"])]);
     let other = of(&[(NODEPOOL_HASH, "8"), (NODEPOOL_HASH_VERSION, "v3")]);
     assert_eq!(judged(&other, &narrowed), Drift::Drifted(DriftReason::NodePoolDrifted), "before requirements");

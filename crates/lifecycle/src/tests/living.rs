@@ -141,7 +141,7 @@ fn initialization_names_the_first_obstacle() {
         blocked(&ready(), &wants_gpu),
         "ResourceNotRegistered: Resource \"gpu\" was requested but not registered"
     );
-    let has_gpu = NodeView { allocatable: Resources::new().with("gpu", Quantity::units(1)), ..ready() };
+    let has_gpu = NodeView { allocatable: Resources::new().with("gpu", Quantity::units(1)).into(), ..ready() };
     assert_eq!(initialization(&wants_gpu, &[&has_gpu], None), Initialization::Initialize { node: "node-1".into() });
     assert_eq!(initialization(&registered(), &[&ready()], None), Initialization::Initialize { node: "node-1".into() });
     let done = ClaimView { initialized: condition(Status::True), ..registered() };
@@ -283,9 +283,13 @@ fn nodes_smaller_than_promised() {
     let gib = |number: i64| Quantity::bytes(number * (1 << 30));
     let memory = |number| Resources::new().with("memory", gib(number)).with("cpu", Quantity::units(4));
     let asks = Resources::new().with("memory", gib(64));
-    let claim =
-        ClaimView { initialized: condition(Status::True), capacity: memory(128), requests: asks, ..registered() };
-    let with = |amounts: Resources| NodeView { capacity: amounts, ..ready() };
+    let claim = ClaimView {
+        initialized: condition(Status::True),
+        capacity: memory(128).into(),
+        requests: asks,
+        ..registered()
+    };
+    let with = |amounts: Resources| NodeView { capacity: amounts.into(), ..ready() };
     let Consistency::Checked(issues) = consistency(&claim, &[&with(memory(64))]) else { panic!("not checked") };
     let messages: Vec<String> = issues.iter().map(ShapeIssue::message).collect();
     assert_eq!(messages, ["expected 128Gi of resource memory, but found 64Gi (50.0% of expected)"]);

@@ -208,7 +208,7 @@ fn clusters_that_changed() {
         ),
         (
             "shrunk",
-            on_node(pod().asks("cpu=1"), |all| node(all).allocatable = resources("pods=5")),
+            on_node(pod().asks("cpu=1"), |all| node(all).allocatable = resources("pods=5").into()),
             vec![Rule::Resources],
         ),
         (

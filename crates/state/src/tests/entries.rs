@@ -18,7 +18,8 @@ fn apply<T>(state: &mut ClusterState, change: impl Fn(Arc<T>) -> Change, view: T
 
 /// A node of the pool, registered and initialized.
 fn pool_node(name: &str, provider_id: &str, pool: &str, units: i64) -> NodeView {
-    let mut node = NodeView { provider_id: Some(provider_id.into()), capacity: cpu(units), ..example::node(name) };
+    let mut node =
+        NodeView { provider_id: Some(provider_id.into()), capacity: cpu(units).into(), ..example::node(name) };
     for (key, value) in [
         (labels::NODEPOOL, pool),
         (labels::REGISTERED, "true"),

@@ -14,7 +14,11 @@ fn rules() -> LabelRules {
 fn claim(requirements: &[(&str, &str)], requests: &[(&str, &str)]) -> ClaimView {
     let requirements = requirements.iter().map(|(key, values)| Requirement::any_of(key, values.split(',')));
     let requests = requests.iter().map(|(name, amount)| (*name, amount.parse().unwrap()));
-    ClaimView { requirements: requirements.collect(), requests: requests.collect(), ..example::claim("claim") }
+    ClaimView {
+        requirements: Requirements::from_iter(requirements).into(),
+        requests: requests.collect(),
+        ..example::claim("claim")
+    }
 }
 
 fn names(types: &[InstanceType]) -> Vec<&str> {
