@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use karpenter_model::shared::Labels;
+
 use super::*;
 
 fn metrics() -> Metrics {
