@@ -208,26 +208,38 @@ fn decide(ctx: &Context, mind: &mut Mind, world: &World, method: Method) -> Deci
     let look = world.as_look(ctx, Stage::Deciding);
     let started = Instant::now();
     match method {
-        Method::Repair => sick(&look, &mut simulator(&look), &world.sick(ctx)),
+        Method::Repair => simulating(ctx, &look, |simulator| sick(&look, simulator, &world.sick(ctx))),
         Method::Emptiness => empty(&look),
         Method::StaticDrift => static_drift(&look, &world.static_pools),
-        Method::Drift => drifted_but(&look, &mut simulator(&look), &ctx.memory.setbacks().resting(ctx.clock.now())),
+        Method::Drift => {
+            let resting = ctx.memory.setbacks().resting(ctx.clock.now());
+            simulating(ctx, &look, |simulator| drifted_but(&look, simulator, &resting))
+        }
         Method::Multi | Method::Single => {
             let to_be_had = world.without_refused(look.snapshot);
             let look = Look { snapshot: to_be_had.as_ref().unwrap_or(look.snapshot), ..look };
-            let mut simulator = simulator(&look);
-            let search = Consolidation::new(&look, &mut simulator, method);
-            if method == Method::Multi {
-                search.multi(&mut || started.elapsed() > MULTI_LIMIT)
-            } else {
-                search.single(&mut mind.seen, &mut || started.elapsed() > SINGLE_LIMIT)
-            }
+            simulating(ctx, &look, |simulator| {
+                let search = Consolidation::new(&look, simulator, method);
+                if method == Method::Multi {
+                    search.multi(&mut || started.elapsed() > MULTI_LIMIT)
+                } else {
+                    search.single(&mut mind.seen, &mut || started.elapsed() > SINGLE_LIMIT)
+                }
+            })
         }
     }
 }
 
-fn simulator<'a>(look: &Look<'a>) -> Simulator<'a> {
-    Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options)
+/// What is asked of one look is one simulation for whoever watches how long these take: the cluster is read once, and thousands
+/// of questions may follow (API-196).
+fn simulating<'a, T>(ctx: &Context, look: &Look<'a>, ask: impl FnOnce(&mut Simulator<'a>) -> T) -> T {
+    let started = Instant::now();
+    let mut simulator = Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options);
+    let answer = ask(&mut simulator);
+    if simulator.was_asked() {
+        ctx.report.simulated(started.elapsed());
+    }
+    answer
 }
 
 /// Commands whose time has come are looked at once more, with the cluster as it is now. The first that stands is to start; those
@@ -239,7 +251,7 @@ fn second_looks(ctx: &Context, mind: &mut Mind, world: &World) -> Option<Command
         let look = world.as_look(ctx, Stage::Checking);
         let to_be_had = world.without_refused(look.snapshot);
         let look = Look { snapshot: to_be_had.as_ref().unwrap_or(look.snapshot), ..look };
-        let checked = validate(&command, &look, &mut simulator(&look));
+        let checked = simulating(ctx, &look, |simulator| validate(&command, &look, simulator));
         telling::checked(ctx, &command, &checked);
         if let Ok(command) = checked.outcome {
             return Some(command);

@@ -135,6 +135,8 @@ pub struct Simulator<'a> {
     /// Some node is about to restart, and receives nobody whoever asks (Z29).
     some_reboot: bool,
     now: Timestamp,
+    /// Somebody has asked something.
+    asked: bool,
 }
 
 /// The snapshot, compiled for questions.
@@ -179,7 +181,13 @@ impl<'a> Simulator<'a> {
             budgets: PdbIndex::new(facts.budgets),
             some_reboot: snapshot.nodes.iter().any(is_rebooting),
             now: facts.now,
+            asked: false,
         }
+    }
+
+    /// Somebody has asked something, so that it took time.
+    pub fn was_asked(&self) -> bool {
+        self.asked
     }
 
     /// Every question takes a pass of its own over the whole cluster: slow and plain, to compare with.
@@ -204,6 +212,7 @@ impl<'a> Simulator<'a> {
 
     /// The cluster without the candidates.
     pub fn without(&mut self, candidates: &[&Candidate<'_>], question: Question<'_>) -> Simulated {
+        self.asked = true;
         self.without_compiled(candidates, question).unwrap_or_else(|| self.without_from_scratch(candidates, question))
     }
 
@@ -263,6 +272,7 @@ impl<'a> Simulator<'a> {
 
     /// The compiled snapshot, where there is one.
     pub(crate) fn compiled(&mut self) -> Option<&mut WhatIf> {
+        self.asked = true;
         if matches!(self.known, Known::NotYet) {
             let options = Options { planner: Planner::Reference, ..self.options_for(Question::default()) };
             let moves = |node: &ExistingNode, pod: &Arc<PodView>| {

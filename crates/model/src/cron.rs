@@ -183,7 +183,7 @@ mod tests {
         schedule.next_after(after.parse().unwrap()).map(|at| at.to_string())
     }
 
-    /// API-49: UTC, five fields or a descriptor, strictly later than the given time.
+    /// API-49, DIS-51: UTC, five fields or a descriptor, strictly later than the given time.
     #[test]
     fn next_hits() {
         for (schedule, after, want) in [

@@ -187,7 +187,7 @@ mod tests {
         assert!(set.is_fallback(&policy("Ready", Status::False, "")));
     }
 
-    /// V15-27, V15-31, V15-30: every violation is named, all at once; what the types already forbid cannot be said.
+    /// V15-27, V15-31, V15-30, VC-8: every violation is named, all at once; what the types already forbid cannot be said.
     #[test]
     fn violations_are_reported_together() {
         let good = policy("Ready", Status::False, "");

@@ -191,7 +191,7 @@ catalogue! {
         "Moves that the Balanced policy judged.";
 
     scheduling_duration: Histogram in DURATION "karpenter_scheduler_scheduling_duration_seconds" [controller] Stable
-        "How long one scheduling simulation took.";
+        "How long one scheduling simulation took; of disruption, all that a method asks of one look.";
     scheduler_queue_depth: Gauge in NONE "karpenter_scheduler_queue_depth" [controller scheduling_id] Beta
         "Pods that the running simulation has not placed yet.";
     scheduler_unfinished_work: Gauge in NONE
@@ -243,7 +243,7 @@ catalogue! {
     pods_eviction_requests: Counter in NONE "karpenter_pods_eviction_requests_total" [code] Alpha
         "Evictions asked for, by the status code of the answer.";
     pods_drained: Counter in NONE "karpenter_pods_drained_total" [reason] Alpha
-        "Pods evicted or deleted from nodes that go, by why the node goes.";
+        "Pods evicted or deleted from nodes that go, by the DisruptionReason of the claim as it is written there.";
     pod_deletion_cost_pending: Gauge in NONE
         "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes" [nodepool] Alpha
         "Nodes whose pods have not all got their deletion cost yet.";

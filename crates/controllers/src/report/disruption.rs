@@ -66,6 +66,11 @@ impl Report {
         }
     }
 
+    /// What would become of pods was asked of one look at the cluster (API-196).
+    pub(crate) fn simulated(&self, took: Duration) {
+        self.metrics.all.scheduling_duration.observe(["disruption"], took.as_secs_f64());
+    }
+
     /// Methods before it have had something to do for long, or a pass takes long.
     pub fn disruption_starved(&self, method: Method, long: Duration) {
         let (reason, kind) = (reason_label(method.reason()), method.consolidation_type());

@@ -452,7 +452,7 @@ async fn bad_input_holds_back_only_what_it_concerns() {
     }
 }
 
-/// DIS-44, DIS-45, DC-29, DC-31: pods hear what their annotation means.
+/// DIS-44, DIS-45, DC-29, DC-31, DC-32: pods hear what their annotation means.
 #[tokio::test(start_paused = true)]
 async fn protected_pods_hear_until_when() {
     let mut desk = Desk::start().await;
@@ -479,10 +479,10 @@ async fn protected_pods_hear_until_when() {
     };
     assert_eq!(reasons("short"), ["DoNotDisruptGracePeriodElapsed", "DoNotDisruptUntil"]);
     assert_eq!(reasons("odd"), ["InvalidDoNotDisruptAnnotation"]);
-    assert!(reasons("always").is_empty(), "DIS-45");
+    assert!(reasons("always").is_empty(), "DC-32");
 }
 
-/// A type that was refused is not tried again at once: consolidation leaves the node alone meanwhile.
+/// VC-134, DIS-188: a type that was refused is not tried again at once: consolidation leaves the node alone meanwhile.
 #[tokio::test(start_paused = true)]
 async fn refused_types_are_no_target_for_a_while() {
     let mut desk = Desk::start().await;

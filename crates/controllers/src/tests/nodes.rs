@@ -139,7 +139,7 @@ async fn pods_of_nodes_that_are_gone_are_not_asked_again() {
     assert!(pods(&desk).get("web").await.unwrap().metadata.deletion_timestamp.is_none());
 }
 
-/// LIF-60, LIF-63, LC-71, LC-72, V15-20: evictions are counted under the reason that the claim gives.
+/// LIF-60, LIF-63, LC-71, LC-72, V15-20, Z25: evictions are counted under the reason that the claim gives, in its own letters.
 #[tokio::test(start_paused = true)]
 async fn evictions_have_a_reason() {
     for (reason, want) in [

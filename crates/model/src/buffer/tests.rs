@@ -104,7 +104,7 @@ fn references_point_to_one_object() {
     }
 }
 
-/// SC-284, SC-285, SCH-185, API-110: names, what is kept of the shape and what is not.
+/// SC-284, SC-285, SCH-185, API-110, DIS-189: names, what is kept of the shape and what is not.
 #[test]
 fn virtual_pods_stand_for_the_buffer() {
     let mut shape = shape("cpu=1", None);

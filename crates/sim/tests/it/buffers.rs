@@ -179,7 +179,7 @@ async fn a_restart_keeps_the_room() {
     assert!(w.claims().await.iter().all(|claim| !claim.name_any().is_empty()));
 }
 
-/// API-98: with the gate off nobody looks at them.
+/// API-98, DIS-189: with the gate off nobody looks at them.
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_buffers_mean_nothing() {
     let w = World::seeded(9).pool(node_pool("default")).start().await;

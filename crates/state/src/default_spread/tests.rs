@@ -160,7 +160,7 @@ fn default_constraint(when: WhenUnsatisfiable) -> SpreadConstraint {
     }
 }
 
-/// SC-233, VC-109, VC-110, SCH-148, SCH-150, Q16: who gets what, and that nobody else's pod is touched.
+/// SC-233, VC-109, VC-110, SCH-148, SCH-150, Q16, Z16: who gets what, and that nobody else's pod is touched.
 #[test]
 fn defaults_are_given_to_pods_without_constraints() {
     let defaults = vec![default_constraint(WhenUnsatisfiable::DoNotSchedule)];

@@ -234,7 +234,7 @@ fn nominations_follow_the_claim() {
     assert!(time(10) < time(20) && time(21) > time(20));
 }
 
-/// LC-121, SC-367.
+/// LC-121, SC-367, DIS-191.
 #[test]
 fn buffer_pods_are_replaced_as_a_whole() {
     let mut state = ClusterState::default();
@@ -359,7 +359,7 @@ fn the_consolidation_stamp() {
     assert_eq!(state.consolidation_stamp(time(1000)), time(1000));
 }
 
-/// Y14: whose node it is nobody knows after a start, until a pass has looked.
+/// Y14, DIS-192: whose node it is nobody knows after a start, until a pass has looked.
 #[test]
 fn nobody_is_expected_before_the_first_pass() {
     let mut state = ClusterState::default();

@@ -59,7 +59,7 @@ fn sc_96_requests_of_the_pod() {
     assert_eq!(whole(json!({"limits": {"cpu": "10"}})), "cpu: 1, memory: 1Gi, pods: 1", "SCH-63");
 }
 
-/// SC-97, SCH-61: while a container is resized, the larger of what it has and what it shall have counts.
+/// SC-97, SCH-61, DIS-91: while a container is resized, the larger of what it has and what it shall have counts.
 #[test]
 fn sc_97_resized_containers() {
     let seen = |spec: &str, status: Value, condition: Value| {
@@ -85,7 +85,7 @@ fn sc_97_resized_containers() {
     assert_eq!(seen("8/4Gi", allocated("2", "1Gi"), waits), "cpu: 9, memory: 5Gi, pods: 1");
 }
 
-/// SC-6, SC-7, SC-8, SC-9, SCH-13: who waits for us.
+/// SC-6, SC-7, SC-8, SC-9, SCH-13, DIS-31: who waits for us.
 #[test]
 fn sc_6_to_9_provisionable_pods() {
     let waits = |reason: &str, change: fn(&mut Value)| {

@@ -162,6 +162,63 @@ fn passes(cluster: &mut Cluster, count: usize) -> usize {
     commands
 }
 
+/// DC-7, DIS-8: one drifted node a pass while earlier commands still wait for their replacements, until the budget is used up.
+#[test]
+fn dc_7_commands_under_way_use_up_the_budget() {
+    let types = [instance_type("small", 4, 0.4, &[])];
+    let mut cluster = Cluster::new(types).pool("p", |pool| pool.budgets = budget("3"));
+    for at in 0..10 {
+        let name = format!("n{at}");
+        // Nobody's pod fits beside another one.
+        cluster = cluster.node(&name, "p", "small", [running(&name, 3)]).drifted(&name, 1);
+    }
+    let mut claims = Vec::new();
+    for pass in 0..4 {
+        let decided = cluster.with(drifted);
+        if let Some(command) = decided.commands.first() {
+            assert_eq!((command.going.len(), command.replacements.len()), (1, 1));
+            let going = command.going[0].node.clone();
+            cluster.snapshot.nodes.iter_mut().find(|one| one.name() == going).unwrap().marked = true;
+            // Launched and full, but its node has not joined: it does not count for the budget.
+            let name = format!("r{pass}");
+            cluster = cluster.node(&name, "p", "small", [running(&name, 3)]).claim(&name, |claim| {
+                claim.initialized.status = karpenter_model::claim::Status::Unknown;
+                claim.labels.remove(labels::INITIALIZED);
+            });
+            cluster.snapshot.nodes.iter_mut().find(|one| one.name() == name).unwrap().node = None;
+        }
+        claims.push(cluster.snapshot.nodes.len());
+    }
+    assert_eq!(claims, [11, 12, 13, 13]);
+}
+
+/// DIS-86: of seven hundred types a new node may be one of the six hundred cheapest. Where that leaves fewer than the pool asks for, its
+/// pods have no place; where the pool only wishes for so many, it takes what there is.
+#[test]
+fn the_cheapest_six_hundred_types() {
+    let types: Vec<_> = (0..700_u32)
+        .map(|at| instance_type(&format!("t{at:03}"), 4, 0.1 + f64::from(at) / 1000.0, &[]))
+        .chain([instance_type("old", 4, 9.0, &[])])
+        .collect();
+    let replaced = |least: Option<u32>, policy: MinValuesPolicy| {
+        let mut wanted = Requirement::exists(labels::INSTANCE_TYPE);
+        wanted.set_min_values(least);
+        let cluster = Cluster::new(types.clone()).pool("p", |pool| pool.requirements.add(wanted));
+        let mut cluster = cluster.node("a", "p", "old", [running("x", 3)]).drifted("a", 1);
+        cluster.options = Options { min_values: policy, ..cluster.options };
+        cluster.with(drifted)
+    };
+    for (least, policy) in [(None, MinValuesPolicy::Strict), (Some(650), MinValuesPolicy::BestEffort)] {
+        let decided = replaced(least, policy);
+        let offered = &decided.commands[0].replacements[0].instance_types;
+        let ends = (offered.first().map(String::as_str), offered.last().map(String::as_str));
+        assert_eq!((offered.len(), ends), (600, (Some("t000"), Some("t599"))), "{policy:?}");
+    }
+    let decided = replaced(Some(650), MinValuesPolicy::Strict);
+    assert!(decided.commands.is_empty());
+    assert!(decided.notes.iter().any(|note| matches!(note, Note::Blocked { .. })), "{:?}", decided.notes);
+}
+
 /// DIS-160, DC-57, DC-58: drift takes one node a pass, and no more of a pool than its budget allows at a time.
 #[test]
 fn dc_57_dc_58_drift_within_budgets() {
