@@ -20,7 +20,7 @@ use karpenter_controllers::{
 use karpenter_kwok::KwokProvider;
 use karpenter_legacy::{Legacy, lines};
 use karpenter_model::duration::GoDuration;
-use karpenter_platform::{Clock, LegacyPolicies, SystemClock};
+use karpenter_platform::{Clock, LegacyPolicies, SystemClock, legacy_differences};
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
@@ -230,6 +230,9 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings, chosen: &
         // V15-51: said at the start, not when a node is sick.
         LegacyPolicies::compile(&provider.repair_policies())
             .context("an expression of the provider's repair policies makes no sense")?;
+        for difference in legacy_differences(&provider.repair_policies()) {
+            tracing::warn!(difference, "legacy node repair reads a repair policy differently");
+        }
     }
     let options = Options {
         policy: chosen.policy.clone(),

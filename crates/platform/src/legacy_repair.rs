@@ -46,6 +46,23 @@ impl LegacyPolicies {
     }
 }
 
+/// Policies that mean less to the legacy controller than to repair, one sentence each: whoever switches between the two should know
+/// before a node is sick (Z24).
+pub fn legacy_differences(policies: &[RepairPolicy]) -> Vec<String> {
+    let differs = policies.iter().filter_map(|policy| {
+        let RepairPolicy { condition_type, condition_status, reason_expression, action, .. } = policy;
+        let pair = format!("{condition_type}={condition_status:?}");
+        match action {
+            RepairAction::RebootNode => Some(format!("{pair}: its nodes are not rebooted")),
+            RepairAction::ReplaceNode if reason_expression.is_empty() => {
+                Some(format!("{pair}: without an expression it matches this condition only, and is nobody's fallback"))
+            }
+            RepairAction::ReplaceNode => None,
+        }
+    });
+    differs.collect()
+}
+
 /// Whether too many of the nodes in scope are sick for the sickness to be theirs (LIF-87, LC-88): more than a fifth, rounded up.
 pub fn too_many(sick: usize, nodes: usize) -> bool {
     sick > (nodes * 20).div_ceil(100)
@@ -96,6 +113,19 @@ mod tests {
         assert_eq!(due(&[NodeCondition { since: None, ..bad.clone() }]), None);
         assert!(policies.is_unhealthy(&[bad]) && !policies.is_unhealthy(&[]));
         assert!(LegacyPolicies::compile(&[policy("A", "(", 1, RepairAction::ReplaceNode)]).is_err());
+    }
+
+    /// Z24: an empty expression means its own pair here, any supported one there; reboots are unknown.
+    #[test]
+    fn differences_are_named() {
+        let said = legacy_differences(&[
+            policy("BadNode", "", 30, RepairAction::ReplaceNode),
+            policy("Disk", "Full", 60, RepairAction::ReplaceNode),
+            policy("Kernel", ".*", 1, RepairAction::RebootNode),
+        ]);
+        assert_eq!(said.len(), 2, "{said:#?}");
+        assert!(said[0].starts_with("BadNode=False") && said[0].contains("this condition only"), "{said:#?}");
+        assert!(said[1].starts_with("Kernel=False") && said[1].contains("not rebooted"), "{said:#?}");
     }
 
     /// LC-88.

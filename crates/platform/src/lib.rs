@@ -16,7 +16,7 @@ mod repair;
 
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use hooks::{HookOutcome, HookState, RegistrationHook, check_hooks};
-pub use legacy_repair::{LegacyPolicies, too_many};
+pub use legacy_repair::{LegacyPolicies, legacy_differences, too_many};
 pub use measured::{Call, CallObserver, Measured, Method, calling_as};
 pub use overlaid::{Overlaid, Overlays};
 pub use provider::{

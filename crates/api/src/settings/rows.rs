@@ -292,7 +292,7 @@ pub const LEGACY_NODE_REPAIR: Row = Row {
     default: "false",
     scope: Scope::Core,
     helm: Some("settings.legacyNodeRepair"),
-    help: "Repair nodes as v1.14 did.",
+    help: "Repair nodes as v1.14 did: without replacements, budgets and reboots; a policy without an expression is no fallback.",
 };
 pub const FEATURE_GATES: Row = Row {
     flag: "feature-gates",
