@@ -9,7 +9,7 @@ use karpenter_model::node::NodeView;
 use karpenter_platform::Instance;
 use karpenter_state::Prices;
 
-use crate::disruption::{Commands, Setbacks};
+use crate::disruption::{Commands, Setbacks, Slots};
 use crate::pod_deletion_cost::DeletionCosts;
 
 #[derive(Debug, Default)]
@@ -37,6 +37,8 @@ pub struct Memory {
     commands: Mutex<Commands>,
     /// What lately went wrong with replacements.
     setbacks: Mutex<Setbacks>,
+    /// Reserved instances that are kept for the pods that had to leave them.
+    slots: Mutex<Slots>,
     /// What ReplicaSets are told about pods, and what they are to be told.
     deletion_costs: Mutex<DeletionCosts>,
 }
@@ -147,6 +149,10 @@ impl Memory {
 
     pub(crate) fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
         lock(&self.setbacks)
+    }
+
+    pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
+        lock(&self.slots)
     }
 
     pub(crate) fn deletion_costs(&self) -> MutexGuard<'_, DeletionCosts> {

@@ -19,6 +19,7 @@ use self::hints::Hints;
 use crate::apart::aside;
 use crate::buffers;
 use crate::context::Context;
+use crate::disruption::slots;
 
 /// While pods wait, a pass is made at least this often, so that a lost or skipped one is made up for (SCH-3).
 const REARM: Duration = Duration::from_secs(10);
@@ -213,6 +214,7 @@ async fn gathered(ctx: &Context, pending: BTreeMap<PodId, Arc<PodView>>) -> Gath
     for pool in pools {
         if let Some(instance_types) = instance_types(ctx, &pool).await {
             ctx.memory.prices().note(&pool.name, instance_types.clone());
+            let instance_types = slots::shown(ctx, &pool.name, instance_types);
             let usage = ctx.state().charged(&pool.name);
             offers.push(PoolOffer { pool, instance_types, usage });
         }

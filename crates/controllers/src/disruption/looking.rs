@@ -19,6 +19,7 @@ use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_solver::{Options as PlanningOptions, Planner};
 use karpenter_state::{ClusterState, Intake, intake};
 
+use super::slots;
 use crate::context::Context;
 
 pub(crate) struct World {
@@ -224,7 +225,7 @@ async fn pools(ctx: &Context) -> (BTreeMap<String, PoolFacts>, Vec<PoolOffer>) {
         let instance_types = match ctx.provider.instance_types(&pool).await {
             Ok(types) => {
                 ctx.memory.prices().note(&pool.name, types.clone());
-                Some(types)
+                Some(slots::shown(ctx, &pool.name, types))
             }
             Err(error) => {
                 if !error.is_quiet() {

@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 use super::driving::Underway;
 use super::looking::World;
 use super::record::{Record, RepairRecord, identity};
-use super::{marking, undoing};
+use super::{marking, slots, undoing};
 use crate::claim_creation::{ClaimOrder, CreationError, create_claim};
 use crate::context::Context;
 
@@ -56,6 +56,7 @@ pub(super) async fn start(ctx: &Arc<Context>, world: &World, command: Command) -
         command.going.iter().for_each(|going| state.mark(&going.claim, true));
     }
     nominate(ctx, &command);
+    slots::keep(ctx, &command);
     ctx.report.disruption_started(&command);
     let id = under_way.record.id.clone();
     ctx.memory.commands().add(under_way);

@@ -12,8 +12,8 @@ use kube::ResourceExt as _;
 
 use super::driving::Underway;
 use super::looking::World;
-use super::marking;
 use super::record::{COMMAND, REPLACES, Record};
+use super::{marking, slots};
 use crate::context::Context;
 use crate::nodeclaim_lifecycle::view;
 use crate::patch::delete_if_present;
@@ -31,6 +31,9 @@ pub(super) async fn recover(ctx: &Arc<Context>) {
             {
                 let mut state = ctx.state();
                 command.going.keys().for_each(|claim| state.mark(claim, true));
+            }
+            if command.record.decision() == Decision::TerminateFirst {
+                command.going.keys().for_each(|claim| slots::keep_of(ctx, claim, Vec::new()));
             }
             ctx.memory.commands().add(command);
             ctx.queues.commands.add(id);
