@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// DIS-10, DIS-11, DIS-12, DIS-13, DIS-14, DIS-15, DIS-16, DIS-17, DIS-18, V15-35, V15-36, DC-18 … DC-25: what keeps a node from going gracefully, and from being repaired.
+/// API-145, DIS-10, DIS-11, DIS-12, DIS-13, DIS-14, DIS-15, DIS-16, DIS-17, DIS-18, V15-35, V15-36, DC-18 … DC-25: what keeps a node from going gracefully, and from being repaired.
 #[test]
 fn nodes_that_stay() {
     use Blocked::{
@@ -129,7 +129,7 @@ fn nodes_that_stay() {
     assert_eq!(World::new().judge(&marked, Class::Eventual), Err(Deleting), "DC-21, marked");
 }
 
-/// DIS-19 … DIS-21, DIS-46, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
+/// API-144, DIS-19 … DIS-21, DIS-46, V15-36, DC-11 … DC-17, DC-37, DC-38: pods that object, and who goes over them.
 #[test]
 fn pods_that_object() {
     let shy = || running("a").but(|pod| pod.protection = Protection::Always);

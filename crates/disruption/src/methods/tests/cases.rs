@@ -64,7 +64,7 @@ fn dc_5_dc_6_methods_in_order() {
     assert_eq!(texts(&empty(&two.look())), ["delete: [a]"], "DC-5: first the empty one");
 }
 
-/// DIS-96, DIS-98, DIS-148, DIS-158, DIS-187: what the methods are called.
+/// API-195, DIS-96, DIS-98, DIS-148, DIS-158, DIS-187: what the methods are called.
 #[test]
 fn names_of_methods() {
     use Method::{Drift, Emptiness, Multi, Repair, Single, StaticDrift};

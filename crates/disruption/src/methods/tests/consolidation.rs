@@ -65,7 +65,7 @@ fn nodes_go_when_pods_fit_elsewhere() {
     assert_eq!(decided.commands[0].receiving.iter().collect::<Vec<_>>(), ["a"]);
 }
 
-/// DIS-97, DIS-99, DC-84 … DC-87: what keeps a node is on it, once per method.
+/// API-176, DIS-97, DIS-99, DC-84 … DC-87: what keeps a node is on it, once per method.
 #[test]
 fn what_is_not_looked_at() {
     let with = |change: fn(&mut PoolView)| sizes().pool("p", change).node("a", "p", "huge", [running("x", 1)]);
@@ -180,7 +180,7 @@ fn x23_age_counts() {
     assert_eq!(texts(&cluster.multi()), ["delete: [b]"]);
 }
 
-/// DIS-106, DC-93: two nodes for one is not a saving that the specification makes.
+/// API-176, DIS-106, DC-93: two nodes for one is not a saving that the specification makes.
 #[test]
 fn one_replacement_at_most() {
     let types = [instance_type("whole", 8, 9.0, &[]), instance_type("half", 4, 1.0, &[])];
@@ -219,7 +219,7 @@ fn spot(count: usize, node: &str, gate: bool, pool: impl FnOnce(&mut PoolView)) 
     cluster.single()
 }
 
-/// DIS-112 … DIS-116, DC-102 … DC-106.
+/// API-176, DIS-112 … DIS-116, DC-102 … DC-106.
 #[test]
 fn spot_to_spot() {
     let off = spot(18, "s17 spot", false, |_| ());
