@@ -142,7 +142,46 @@ async fn annotations_and_budgets_of_pods_hold() {
     stage.end().await;
 }
 
+/// DIS-20, DIS-34, DIS-56, DC-46, X27: a budget with a schedule that makes no sense closes its pool, and a PodDisruptionBudget for
+/// everybody keeps the nodes of its pods. Both are told where the user looks, and hold nobody else.
+async fn bad_input_holds_only_itself() {
+    let stage = Stage::new("bad").await;
+    let only_empty = || json!({"disruption": {"consolidationPolicy": "WhenEmpty"}});
+    let broken = json!([{"nodes": "100%", "schedule": "61 * * * *", "duration": "1h"}]);
+    stage.create(stage.pool_of("cron", &["4"], &broken, only_empty())).await;
+    stage.create(stage.pool_of("good", &["4"], &json!([{"nodes": "100%"}]), only_empty())).await;
+    stage
+        .create(json!({"kind": "PodDisruptionBudget", "metadata": {"name": "everybody"},
+            "spec": {"maxUnavailable": 0, "selector": {}}}))
+        .await;
+    for (pod, pool) in [("closed", "bad-cron"), ("leaves", "bad-good"), ("stays", "bad-good")] {
+        stage.create(stage.pod(pod, "3", json!({"spec": {"nodeSelector": {POOL: pool}}}))).await;
+    }
+    let pods = stage.all_run(3).await;
+    let node = |app: &str| node_of(pods.iter().find(|pod| label(pod, "app") == app).unwrap()).to_owned();
+    let claims = stage.claims().await.unwrap();
+    let claim = |app: &str| claims.iter().find(|claim| claim["status"]["nodeName"] == node(app)).map(name).unwrap();
+    for pod in ["closed", "leaves"] {
+        stage.delete("Pod", pod).await;
+    }
+    stage.gone(claim("leaves")).await;
+    let said = stage.event("InvalidField", "bad-cron").await;
+    assert!(said.contains("spec.disruption.budgets[0]"), "{said}");
+    assert!(stage.event("DisruptionBlocked", "bad-cron").await.contains("Empty"));
+    stage
+        .wait("the budget for everybody is named", async || {
+            let said = stage.told("DisruptionBlocked", &node("stays")).await?;
+            Ok(said.filter(|said| said.contains("bad/everybody")))
+        })
+        .await;
+    let left = stage.claims().await.unwrap();
+    assert_eq!((left.len(), left.iter().filter(|claim| is_deleting(claim)).count()), (2, 0));
+    stage.allow("bad-cron", json!([{"nodes": "100%"}])).await;
+    stage.gone(claim("closed")).await;
+    stage.end().await;
+}
+
 #[tokio::test]
 async fn what_keeps_nodes() {
-    tokio::join!(budgets_hold(), annotations_and_budgets_of_pods_hold());
+    tokio::join!(budgets_hold(), annotations_and_budgets_of_pods_hold(), bad_input_holds_only_itself());
 }

@@ -1,6 +1,6 @@
 //! Emptiness and consolidation.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::super::scene::{condition, is_ready, label, name, node_of, workload};
@@ -29,7 +29,8 @@ async fn empty_nodes_go() {
     stage.end().await;
 }
 
-/// DIS-105, DIS-117, DIS-120, DIS-125: three nodes whose pods fit one are two too many, and go together.
+/// DIS-105, DIS-117, DIS-120, DIS-125: three nodes whose pods fit one are two too many, and go together; their deployment keeps its
+/// PodDisruptionBudget all the time.
 async fn many_become_one(done: &Semaphore) {
     let stage = Stage::new("many").await;
     stage.create(stage.pool_of("", &["4"], &json!([{"nodes": "0"}]), json!({}))).await;
@@ -44,15 +45,31 @@ async fn many_become_one(done: &Semaphore) {
     assert_eq!(stage.claims().await.unwrap().len(), 3);
     stage.delete("Deployment", "filler").await;
     stage.all_run(3).await;
-    stage.all_are("Consolidatable", 3).await;
-    stage.allow("many", json!([{"nodes": "100%"}])).await;
     stage
-        .wait("one node is left", async || {
-            let (claims, pods) = (stage.claims().await?, stage.list("Pod").await?);
-            let run = pods.iter().filter(|pod| super::super::scene::is_running(pod)).count();
-            Ok((claims.len() == 1 && is_ready(&claims[0]) && run == 3 && pods.len() == 3).then_some(()))
-        })
+        .create(json!({"kind": "PodDisruptionBudget", "metadata": {"name": "keeper"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "keeper"}}}}))
         .await;
+    let counted = |budget: &Value| budget["status"]["disruptionsAllowed"] == 1;
+    stage.wait("a budget", async || Ok(stage.get("PodDisruptionBudget", "keeper").await?.filter(counted))).await;
+    stage.all_are("Consolidatable", 3).await;
+    let running = async || {
+        let pods = stage.list("Pod").await?;
+        Ok::<_, kube::Error>((pods.iter().filter(|pod| super::super::scene::is_running(pod)).count(), pods.len()))
+    };
+    let law = async || {
+        let (run, _) = running().await?;
+        Ok((run < 2).then(|| format!("only {run} of three pods run")))
+    };
+    throughout(law, async {
+        stage.allow("many", json!([{"nodes": "100%"}])).await;
+        stage
+            .wait("one node is left", async || {
+                let (claims, pods) = (stage.claims().await?, running().await?);
+                Ok((claims.len() == 1 && is_ready(&claims[0]) && pods == (3, 3)).then_some(()))
+            })
+            .await;
+    })
+    .await;
     assert!(stage.decisions("many", "consolidation_type=\"multi\"").await >= 1.0);
     stage.end().await;
     done.add_permits(2);
