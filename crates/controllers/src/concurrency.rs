@@ -76,8 +76,8 @@ mod tests {
             ("nodeclaim.expiration", 10, 26, 1000, 1000),
             ("static.provisioning", 10, 10, 10, 10),
             ("nodeclaim.reboot", 10, 10, 10, 10),
-            ("pod.deletioncost", 1, 1, 1, 1),
             ("pod.deletioncost.queue", 100, 183, 5000, 5000),
+            ("pod.deletioncost", 1, 1, 1, 1),
             ("state.nodeclaimgc", 1, 1, 1, 1),
         ] {
             let got = [0, 1, 2, 60, 100].map(|cores| workers(controller, cores));

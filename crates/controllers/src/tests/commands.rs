@@ -18,7 +18,7 @@ pub(super) async fn drifting(nodes: &[&str]) -> Desk {
     desk
 }
 
-async fn add_drifting(desk: &Desk, pool: &str, nodes: &[&str]) {
+pub(super) async fn add_drifting(desk: &Desk, pool: &str, nodes: &[&str]) {
     add_pool(desk, pool, json!({ "consolidateAfter": "Never" })).await;
     let zone = json!([{ "key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"] }]);
     desk.change::<NodePool>(pool, json!({ "spec": { "template": { "spec": { "requirements": zone } } } })).await;

@@ -82,7 +82,7 @@ pub(super) fn is_going(claim: Option<&NodeClaim>) -> bool {
     claim.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
 }
 
-async fn going(desk: &Desk) -> BTreeMap<String, bool> {
+pub(super) async fn going(desk: &Desk) -> BTreeMap<String, bool> {
     let claims = desk.all::<NodeClaim>().await;
     claims.iter().map(|claim| (claim.name_any(), is_going(Some(claim)))).collect()
 }
@@ -92,7 +92,7 @@ pub(super) async fn is_tainted(desk: &Desk, node: &str) -> bool {
     spec.taints.unwrap_or_default().iter().any(|taint| taint.key == "karpenter.sh/disrupted")
 }
 
-fn decisions(desk: &Desk, labels: [&str; 3]) -> f64 {
+pub(super) fn decisions(desk: &Desk, labels: [&str; 3]) -> f64 {
     desk.ctx.report.metrics.all.disruption_decisions.value(labels).unwrap_or_default()
 }
 
@@ -423,6 +423,28 @@ async fn unknown_types_hold_only_what_needs_a_price() {
     assert!(name == "blue" && message.contains("try later"), "{name} {message}");
 }
 
+/// DIS-23, DIS-99, DC-24, DC-86: a node that nobody knows the price of stays, and says why; others are not held up by it.
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_price_holds_only_itself() {
+    let mut desk = Desk::start().await;
+    add_pool(&desk, "blue", json!({})).await;
+    add_node(&desk, "odd", "z-16x-amd64-linux", json!({})).await;
+    add_node(&desk, "large", LARGE, json!({})).await;
+    // There is no room for the other.
+    desk.add_pod("much", on("odd", "15900m")).await;
+    desk.add_pod("little", on("large", "500m")).await;
+    desk.work(60).await;
+    let new = replacements(&desk).await;
+    assert_eq!(new.len(), 1);
+    assert!(is_tainted(&desk, "large").await && !is_tainted(&desk, "odd").await);
+    let said = desk.all_events().await;
+    for kind in ["Node", "NodeClaim"] {
+        let found =
+            said.iter().any(|(k, n, r, m)| k == kind && n == "odd" && r == "Unconsolidatable" && m.contains("z-16x"));
+        assert!(found, "{kind}: {said:#?}");
+    }
+}
+
 /// DIS-20, DIS-56, DC-46, X27: a budget nobody can read closes its pool and says so on it; a PDB holds its own pods' nodes.
 #[tokio::test(start_paused = true)]
 async fn bad_input_holds_back_only_what_it_concerns() {
@@ -452,7 +474,7 @@ async fn bad_input_holds_back_only_what_it_concerns() {
     }
 }
 
-/// DIS-44, DIS-45, DC-29, DC-31, DC-32: pods hear what their annotation means.
+/// API-143, DIS-44, DIS-45, DC-29, DC-31, DC-32: pods hear what their annotation means.
 #[tokio::test(start_paused = true)]
 async fn protected_pods_hear_until_when() {
     let mut desk = Desk::start().await;

@@ -257,7 +257,7 @@ async fn reboots_of_other_providers_are_theirs() {
     assert_eq!(says(desk.claim("theirs").await.conditions(), "Rebooting"), ("True", "RebootRequested"));
 }
 
-/// LIF-84, LIF-85, LIF-86, LIF-88, LIF-89, LC-84, LC-86, LC-87, LC-90, V15-51: with the legacy flag sick nodes are deleted at once, whatever budgets and
+/// API-248, LIF-84, LIF-85, LIF-86, LIF-88, LIF-89, LC-84, LC-86, LC-87, LC-90, V15-51: with the legacy flag sick nodes are deleted at once, whatever budgets and
 /// annotations say, with a deadline that is over.
 #[tokio::test(start_paused = true)]
 async fn the_legacy_controller_deletes_sick_nodes() {
@@ -282,7 +282,7 @@ async fn the_legacy_controller_deletes_sick_nodes() {
     assert_eq!(counted.value(["ready", "blue", "on-demand", "", "graceful"]), Some(1.0), "LC-90");
 }
 
-/// LIF-87, LC-88: two of three are too many; said on the Node, once for each object concerned.
+/// API-249, LIF-87, LC-88: two of three are too many; said on the Node, once for each object concerned.
 #[tokio::test(start_paused = true)]
 async fn the_legacy_controller_leaves_sick_pools_alone() {
     let features = crate::Features { legacy_repair: true, ..crate::Features::default() };
@@ -331,4 +331,28 @@ async fn the_legacy_controller_weighs_claims_without_a_pool_among_all_nodes() {
     }
     desk.wait(6 * 60).await;
     assert!(is_going(desk.get("alone").await.as_ref()), "one of six may go");
+}
+
+/// Z24, V15-51: a reason that changes is looked at, although the condition is as old as before.
+#[tokio::test(start_paused = true)]
+async fn the_legacy_controller_sees_reasons_change() {
+    let features = crate::Features { legacy_repair: true, ..crate::Features::default() };
+    let mut all = policies();
+    let disk =
+        RepairPolicy { condition_type: "DiskReady".to_owned(), reason_expression: "Full".to_owned(), ..all[0].clone() };
+    all.push(disk);
+    let mut desk = Desk::with(Setup { features, policies: all, ..Setup::default() }).await;
+    add_pool(&desk, "blue", json!({ "consolidateAfter": "Never" })).await;
+    for name in ["a", "b", "c"] {
+        add_node(&desk, name, SMALL, json!({})).await;
+    }
+    let since = desk.now();
+    let condition = |type_: &str, status: &str, reason: &str| json!({ "type": type_, "status": status, "reason": reason, "message": "m", "lastTransitionTime": since });
+    let conditions = |reason: &str| json!([condition("Ready", "True", "r"), condition("DiskReady", "False", reason)]);
+    desk.set_status::<Node>("a", json!({ "conditions": conditions("Slow") })).await;
+    desk.work(30 * 60).await;
+    assert!(!is_going(desk.get("a").await.as_ref()), "no policy is about that");
+    desk.set_status::<Node>("a", json!({ "conditions": conditions("Full") })).await;
+    desk.wait(5).await;
+    assert!(is_going(desk.get("a").await.as_ref()));
 }
