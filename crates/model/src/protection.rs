@@ -50,7 +50,7 @@ impl Protection {
 mod tests {
     use super::*;
 
-    /// DIS-41, DIS-42, DIS-43, DIS-44, DC-27, DC-29, DC-30, DC-31, SCH-15: a pod that started at 100, looked at when the protection of a minute
+    /// DIS-41, DIS-42, DIS-43, DIS-44, DC-27, DC-29, DC-30, DC-31, SCH-15, API-143: a pod that started at 100, looked at when the protection of a minute
     /// ends.
     #[test]
     fn protection_of_a_pod() {
