@@ -42,6 +42,8 @@ class Application:
             **({"include_deprecated": request.parameters.get("IncludeDeprecated")} if request.operation == "DescribeImages" else {}),
             "user_agent": environ.get("HTTP_USER_AGENT", ""),
             **({"parameters": request.parameters} if request.service == "sqs" else {})})
+        if accounts.is_owner(request.access_key):
+            return self.answer(environ, account, request, body).send(start)
         denied = authoriser.refusal(account, number, request)
         if denied:
             account.denials.append(denied)

@@ -47,8 +47,18 @@ def _template_touched(request, number, name, identifier, action):
     for template in backend.launch_templates.values():
         if template.name == name or template.id == identifier:
             tags = {t["key"]: t["value"] for t in template.get_tags()} if hasattr(template, "get_tags") else {}
-            return [Touched(action, _arn(request, number, "launch-template", template.id), _tag_context("aws:ResourceTag", tags))]
+            touched = [Touched(action, _arn(request, number, "launch-template", template.id), _tag_context("aws:ResourceTag", tags))]
+            if action in ("ec2:CreateFleet", "ec2:RunInstances"):
+                touched += _passed(number, template.versions[-1].data)
+            return touched
     return []  # the call itself fails with not found
+
+
+def _passed(number, data):
+    """Whoever launches with a profile gives its role away."""
+    name = (data.get("IamInstanceProfile") or {}).get("Name")
+    profiles = [p for p in iam_backends[number]["aws"].instance_profiles.values() if p.name == name]
+    return [Touched("iam:PassRole", role.arn, {"iam:PassedToService": "ec2.amazonaws.com"}) for p in profiles for role in p.roles]
 
 
 def _creates(request, number, kinds, action, create_action):
@@ -183,7 +193,7 @@ def _applies(statement, touched):
 
 def refusal(account, number, request):
     """None, or what was refused and why."""
-    if account.policy is None or request.service in ("sts", "cloudformation", "events"):
+    if account.policy is None or request.service == "sts":
         return None
     for touched in _touched(request, number):
         applying = [s for s in account.policy if _applies(s, touched)]

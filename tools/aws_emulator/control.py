@@ -4,10 +4,11 @@ GET  /_test/<account>              the account's settings
 POST /_test/<account>              change settings: {"no_capacity": [...], "faults": [...], ...}
 DELETE /_test/<account>            forget settings and calls (moto's own state stays; POST /moto-api/reset clears that)
 GET  /_test/<account>/calls        the calls so far, oldest first; ?clear=1 empties the list
-GET  /_test/<account>/denials      calls that the IAM authoriser refused
+GET  /_test/<account>/denials      calls that the IAM authoriser refused; ?clear=1 empties the list
 GET  /_test/<account>/instances    what launch templates gave instances beyond what DescribeInstances shows
 GET  /_test/<account>/credentials  as the EKS Pod Identity agent gives them; the token is counted as a call
-POST /_test/<account>/call         {"service": "sqs", "operation": "create_queue", "parameters": {...}}: any call, as boto3 names it
+POST /_test/<account>/call         {"service": "sqs", "operation": "create_queue", "parameters": {...}}: any call, as boto3 names it, by
+                                   the account's owner; "region" for another one
 POST /_test/<account>/stop         {"instance_ids": [...], "state": "terminated"}: an instance goes behind everyone's back
 """
 
@@ -51,7 +52,11 @@ def answer(environ, body):
                 account.calls.clear()
         return "200 OK", calls
     if what == "denials" and method == "GET":
-        return "200 OK", account.denials
+        with account.lock:
+            denials = list(account.denials)
+            if query.get("clear"):
+                account.denials.clear()
+        return "200 OK", denials
     if what == "instances" and method == "GET":
         return "200 OK", account.instances
     if what == "credentials" and method == "GET":
@@ -59,8 +64,8 @@ def answer(environ, body):
         return "200 OK", {"AccessKeyId": f"POD{number}", "SecretAccessKey": "pod-secret", "Token": "pod-session",
                           "AccountId": number, "Expiration": "2099-01-01T00:00:00Z"}
     if what == "call" and method == "POST":
-        client = boto3.client(value["service"], endpoint_url=f"http://{environ['HTTP_HOST']}", region_name=metadata.REGION,
-                              aws_access_key_id=f"TEST{number}", aws_secret_access_key="secret")
+        client = boto3.client(value["service"], endpoint_url=f"http://{environ['HTTP_HOST']}", region_name=value.get("region", metadata.REGION),
+                              aws_access_key_id=f"OWNER{number}", aws_secret_access_key="secret")
         try:
             said = getattr(client, value["operation"])(**value.get("parameters", {}))
         except ClientError as e:

@@ -339,6 +339,35 @@ class Authoriser(EmulatorTest):
                          "Condition": {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com"]}}})
         iam.add_role_to_instance_profile(InstanceProfileName="p", RoleName="node")
 
+    def test_whoever_launches_with_a_profile_passes_its_role(self):
+        iam = self.client("iam")
+        iam.create_role(RoleName="node", AssumeRolePolicyDocument="{}")
+        iam.create_instance_profile(InstanceProfileName="p")
+        iam.add_role_to_instance_profile(InstanceProfileName="p", RoleName="node")
+        self.template(IamInstanceProfile={"Name": "p"})
+        self.allow({"Action": "ec2:*", "Resource": "*"})
+        self.assertEqual(self.code(self.fleet), "UnauthorizedOperation")
+        self.assertEqual(self.control("/denials?clear=1")[0]["action"], "iam:PassRole")
+        self.allow({"Action": "ec2:*", "Resource": "*"}, {"Action": "iam:PassRole", "Resource": f"arn:aws:iam::{self.number}:role/node"})
+        self.assertEqual(len(self.fleet()["Instances"]), 1)
+        self.assertEqual(self.control("/denials"), [])
+
+    def test_the_owner_is_neither_refused_nor_disturbed(self):
+        self.change(policy=[], faults=[{"operation": "DescribeSubnets", "times": 1}])
+        call = {"service": "ec2", "operation": "describe_subnets", "parameters": {}}
+        self.assertTrue(self.control("/call", call)["Subnets"])
+        self.assertEqual(self.control("/denials"), [])
+        self.assertEqual(self.control("")["faults"][0]["times"], 1)
+        there = self.control("/call", {**call, "region": "ap-south-1"})["Subnets"]
+        self.assertEqual({s["AvailabilityZone"][:-1] for s in there}, {"ap-south-1"})
+
+    def test_the_controllers_policy_and_what_is_said_besides(self):
+        denied = {"Effect": "Deny", "Action": "ec2:DescribeSubnets", "Resource": "*"}
+        self.change(policy_of={"cluster": "one", "account": self.number}, policy=[denied])
+        self.assertEqual(self.code(self.ec2.describe_subnets), "UnauthorizedOperation")
+        self.change(policy_of={"cluster": "one", "account": self.number})
+        self.ec2.describe_subnets()
+
 
 if __name__ == "__main__":
     unittest.main()

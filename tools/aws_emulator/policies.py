@@ -1,5 +1,6 @@
 """The controller's own policies, from deploy/iam: {"policy_of": {"cluster": "one", "account": "123456789012", "region": "us-west-2"}}
-in an account's settings makes them its policy. `node_role` and `queue` are names; those of the guides by default."""
+in an account's settings makes them its policy, with the statements of `policy`, if there are any, besides. `node_role` and `queue` are
+names; those of the guides by default."""
 
 import sys
 from pathlib import Path
@@ -21,4 +22,4 @@ def resolved(settings):
               "node_role_arn": f"arn:aws:iam::{account}:role/{said.get('node_role', f'KarpenterNodeRole-{cluster}')}",
               "queue_arn": f"arn:aws:sqs:{region}:{account}:{said.get('queue', cluster)}"}
     statements = [s for policy in iam.controller_policies().values() for s in iam.fill(policy, values)["Statement"]]
-    return {**{k: v for k, v in settings.items() if k != "policy_of"}, "policy": statements}
+    return {**{k: v for k, v in settings.items() if k != "policy_of"}, "policy": statements + settings.get("policy", [])}

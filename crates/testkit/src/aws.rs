@@ -52,22 +52,38 @@ fn start() -> Result<Emulator> {
 #[derive(Debug, Clone)]
 pub struct Account {
     number: u64,
+    region: &'static str,
 }
 
 impl Account {
     /// Nobody else's in this process.
     #[expect(clippy::new_without_default, reason = "every one is another one")]
     pub fn new() -> Self {
+        Self::in_region(REGION)
+    }
+
+    /// One that is used in another region than most.
+    pub fn in_region(region: &'static str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(500_000_000_001);
-        Self { number: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), region }
     }
 
     pub fn id(&self) -> String {
         self.number.to_string()
     }
 
+    pub fn region(&self) -> &'static str {
+        self.region
+    }
+
+    /// Of the controller, to whom the account's policy and its faults apply.
     pub fn access_key(&self) -> String {
         format!("TEST{}", self.number)
+    }
+
+    /// Of the test itself, to whom they do not.
+    pub fn owner_key(&self) -> String {
+        format!("OWNER{}", self.number)
     }
 
     /// Where all services are.
@@ -79,7 +95,7 @@ impl Account {
     pub fn environment(&self) -> Vec<(String, String)> {
         let pairs = [
             ("AWS_ENDPOINT_URL", self.endpoint()),
-            ("AWS_REGION", REGION.to_owned()),
+            ("AWS_REGION", self.region.to_owned()),
             ("AWS_ACCESS_KEY_ID", self.access_key()),
             ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
         ];
@@ -116,10 +132,15 @@ impl Account {
         self.control("GET", "/denials", "").as_array().cloned().unwrap_or_default()
     }
 
-    /// Any call of the account, named as Python's client names it: `("sqs", "create_queue", {"QueueName": "q"})`.
+    /// The same, and they are forgotten.
+    pub fn take_denials(&self) -> Vec<Value> {
+        self.control("GET", "/denials?clear=1", "").as_array().cloned().unwrap_or_default()
+    }
+
+    /// Any call of the account's owner, named as Python's client names it: `("sqs", "create_queue", {"QueueName": "q"})`.
     #[expect(clippy::needless_pass_by_value, reason = "callers write json!(...), not &json!(...)")]
     pub fn call(&self, service: &str, operation: &str, parameters: Value) -> Value {
-        let body = json!({"service": service, "operation": operation, "parameters": parameters});
+        let body = json!({"service": service, "operation": operation, "parameters": parameters, "region": self.region});
         self.control("POST", "/call", &body.to_string())
     }
 
