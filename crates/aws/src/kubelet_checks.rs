@@ -7,6 +7,7 @@ mod schema;
 use std::collections::BTreeSet;
 
 use karpenter_api::kinds::ec2nodeclass::KubeletConfiguration;
+use karpenter_api::names::aws::{EVICTION_SIGNALS, RESERVED_RESOURCES};
 use karpenter_model::duration::GoDuration;
 use karpenter_model::quantity::Quantity;
 use serde_json::{Map, Value};
@@ -24,17 +25,6 @@ pub enum Definition {
     /// Anything: the rules of this module are all there are.
     OpenKubelet,
 }
-
-/// Signals that the kubelet evicts pods by (AWS-88).
-const SIGNALS: [&str; 6] = [
-    "memory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "pid.available",
-];
-const RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 
 /// What the settings themselves are wrong in, whatever the images are: their form (AWS-86 … AWS-91), expressions that nobody may
 /// use (AWS-94), expressions that are none (AWS-96). All of these stay until the class changes.
@@ -122,8 +112,8 @@ fn evictions(members: &Map<String, Value>) -> Vec<String> {
     let mut all = Vec::new();
     for list in ["evictionHard", "evictionMinimumReclaim", "evictionSoft", "evictionSoftGracePeriod"] {
         for (signal, text) in entries(members, list) {
-            if !SIGNALS.contains(&signal) {
-                all.push(format!("spec.kubelet.{list}: {signal} is none of {}", SIGNALS.join(", ")));
+            if !EVICTION_SIGNALS.contains(&signal) {
+                all.push(format!("spec.kubelet.{list}: {signal} is none of {}", EVICTION_SIGNALS.join(", ")));
             } else if list == "evictionSoftGracePeriod" {
                 if !text.parse::<GoDuration>().is_ok_and(|period| period >= GoDuration::from_secs(0)) {
                     all.push(format!("spec.kubelet.{list}[{signal}]: {text:?} is not a duration of zero or more"));
@@ -156,8 +146,8 @@ fn is_threshold(text: &str) -> bool {
 fn reserved(members: &Map<String, Value>) -> Vec<String> {
     let of_list = |list: &'static str| {
         entries(members, list).flat_map(move |(resource, text)| {
-            let unknown = (!RESOURCES.contains(&resource))
-                .then(|| format!("spec.kubelet.{list}: {resource} is none of {}", RESOURCES.join(", ")));
+            let unknown = (!RESERVED_RESOURCES.contains(&resource))
+                .then(|| format!("spec.kubelet.{list}: {resource} is none of {}", RESERVED_RESOURCES.join(", ")));
             let negative = (text.parse::<Quantity>().is_ok() && text.starts_with('-'))
                 .then(|| format!("spec.kubelet.{list}[{resource}] must not be negative"));
             [unknown, negative].into_iter().flatten()

@@ -7,17 +7,8 @@ use karpenter_model::quantity::Quantity;
 use super::findings::Report;
 use crate::kinds::ec2nodeclass::KubeletConfiguration;
 use crate::kinds::provisioner::LegacyKubeletConfiguration;
+use crate::names::aws::{EVICTION_SIGNALS, RESERVED_RESOURCES};
 use crate::values::QuantityText;
-
-const RESERVED: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
-const SIGNALS: [&str; 6] = [
-    "memory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "pid.available",
-];
 
 /// The same settings for an EC2NodeClass; nothing when none is left.
 pub(super) fn converted(
@@ -83,8 +74,8 @@ fn check(given: &LegacyKubeletConfiguration, field: &str, report: &mut Report<'_
 fn check_reserved(given: Option<&BTreeMap<String, QuantityText>>, field: &str, report: &mut Report<'_>) {
     for (name, quantity) in given.into_iter().flatten() {
         let field = format!("{field}[{name}]");
-        if !RESERVED.contains(&name.as_str()) {
-            report.error(&field, format!("is not one of {}", RESERVED.join(", ")));
+        if !RESERVED_RESOURCES.contains(&name.as_str()) {
+            report.error(&field, format!("is not one of {}", RESERVED_RESOURCES.join(", ")));
         }
         match quantity.parse() {
             Ok(quantity) if quantity < Quantity::ZERO => report.error(field, "must not be negative"),
@@ -95,8 +86,8 @@ fn check_reserved(given: Option<&BTreeMap<String, QuantityText>>, field: &str, r
 }
 
 fn check_signal(signal: &str, field: &str, report: &mut Report<'_>) {
-    if !SIGNALS.contains(&signal) {
-        report.error(field, format!("is not one of {}", SIGNALS.join(", ")));
+    if !EVICTION_SIGNALS.contains(&signal) {
+        report.error(field, format!("is not one of {}", EVICTION_SIGNALS.join(", ")));
     }
 }
 

@@ -105,6 +105,18 @@ pub const RESOURCES: [&str; 9] = [
 /// How many of [`RESOURCES`], from the front, are registered as well-known.
 pub const WELL_KNOWN_RESOURCES: usize = 5;
 
+/// Signals that the kubelet evicts pods by (AWS-88).
+pub const EVICTION_SIGNALS: [&str; 6] = [
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+];
+/// What the kubelet can keep for itself and for the system.
+pub const RESERVED_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+
 /// Condition types of EC2NodeClass (AWS-17).
 pub mod conditions {
     pub const AMIS_READY: &str = "AMIsReady";

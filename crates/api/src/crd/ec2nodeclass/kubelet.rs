@@ -2,25 +2,24 @@
 
 use super::super::patterns;
 use super::super::schema::{Schema, boolean, int32, list, map, object, string, undescribed};
-
-const RESERVED: &str = "['cpu','memory','ephemeral-storage','pid']";
-const SIGNALS: &str = "['memory.available','nodefs.available','nodefs.inodesFree','imagefs.available','imagefs.inodesFree','pid.available']";
+use crate::names::aws::{EVICTION_SIGNALS, RESERVED_RESOURCES};
 
 /// A percentage up to 100, a quantity (a sign is let through), or nothing at all.
 const THRESHOLD: &str = r"^(([0-9]{1,2}(\.[0-9]{1,2})?|100(\.0{1,2})?)%|(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?|)$";
 
-fn keys_of(map: Schema, name: &str, keys: &str) -> Schema {
+fn keys_of(map: Schema, name: &str, keys: &[&str]) -> Schema {
+    let keys = format!("['{}']", keys.join("','"));
     map.rule(&format!("valid keys for {name} are {keys}"), format!("self.all(x, x in {keys})"))
 }
 
 fn reserved(name: &str, description: &str) -> Schema {
     let reserved = map(description, undescribed(string("")).pattern(patterns::QUANTITY));
-    keys_of(reserved, name, RESERVED)
+    keys_of(reserved, name, &RESERVED_RESOURCES)
         .rule(&format!("{name} value cannot be a negative resource quantity"), "self.all(x, !self[x].startsWith('-'))")
 }
 
 fn thresholds(name: &str, description: &str) -> Schema {
-    keys_of(map(description, undescribed(string("")).pattern(THRESHOLD)), name, SIGNALS)
+    keys_of(map(description, undescribed(string("")).pattern(THRESHOLD)), name, &EVICTION_SIGNALS)
 }
 
 pub(super) fn kubelet() -> Schema {
@@ -47,7 +46,7 @@ pub(super) fn kubelet() -> Schema {
             keys_of(
                 map("Grace periods of the thresholds in `evictionSoft`, as in `memory.available: 1m`.", undescribed(string(""))),
                 "evictionSoftGracePeriod",
-                SIGNALS,
+                &EVICTION_SIGNALS,
             ),
         )
         .field(
