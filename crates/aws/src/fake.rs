@@ -5,6 +5,7 @@
 mod classes;
 mod fleets;
 mod matching;
+mod seen;
 mod services;
 mod state;
 
@@ -19,6 +20,7 @@ use crate::provider::Clients;
 
 pub use classes::{Classes, cluster, ready_class, settings};
 pub use fleets::Refusal;
+pub use seen::Seen;
 pub use state::{Machine, State};
 
 /// The process ends at one of its calls, which was carried out or not; nothing is answered from then on.

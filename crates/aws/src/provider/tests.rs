@@ -11,7 +11,7 @@ mod prices;
 mod refusals;
 mod storms;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,52 +25,7 @@ use karpenter_platform::{Clock, CloudProvider as _, CreateError, Instance, Tokio
 use serde_json::{Value, json};
 
 use super::*;
-use crate::batching::Observer;
-use crate::fake::{Account, Classes, ready_class, settings};
-use crate::launch::failures::LaunchFailure;
-
-/// All that was reported, as text.
-#[derive(Debug, Default)]
-struct Seen(Mutex<Vec<String>>);
-
-impl Seen {
-    fn note(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-impl Observer for Seen {
-    fn batch_sent(&self, batcher: &'static str, size: usize, _: SignedDuration) {
-        self.note(format!("batch {batcher} {size}"));
-    }
-}
-
-impl Reports for Seen {
-    fn launch_failed(&self, LaunchFailure { zone, zone_id, capacity_type, reason }: &LaunchFailure) {
-        self.note(format!("launch failed {zone} {zone_id} {capacity_type} {reason}"));
-    }
-    fn termination_failed(&self, zone: &str, zone_id: &str) {
-        self.note(format!("termination failed {zone} {zone_id}"));
-    }
-    fn user_data_rendered(&self, class: &str, bytes: usize) {
-        assert!(bytes > 0);
-        self.note(format!("user data of {class}"));
-    }
-    fn class_gone(&self, class: &str) {
-        self.note(format!("class {class} gone"));
-    }
-    fn notice(&self, notice: Notice<'_>) {
-        let whom = match notice {
-            Notice::NoClassForClaim(claim) | Notice::SpotRoleMissing(claim) => &claim.name,
-            Notice::NoClassForPool(pool) => pool,
-        };
-        self.note(format!("event on {whom}: {}", notice.message()));
-    }
-}
+use crate::fake::{Account, Classes, Seen, ready_class, settings};
 
 const TYPES: [&str; 8] =
     ["m5.large", "m5.xlarge", "c5.large", "m6g.large", "t3.large", "m5.metal", "g4dn.8xlarge", "p5.48xlarge"];
