@@ -5,9 +5,39 @@ use crate::launch::fleet::{NoOverrides, completed};
 /// AWS-184, AC-164: the whole request: every zone with its subnet, the price as priority.
 #[test]
 fn whole_request() {
-    let mut fleet = launch(&json!({"context": "ctx-1", "tags": {"team": "a"}})).fleet();
-    fleet.configs[0].template_name = "karpenter.k8s.aws/…".to_owned();
-    insta::assert_json_snapshot!("fleet", fleet);
+    insta::assert_json_snapshot!("fleet", named(&launch(&json!({"context": "ctx-1", "tags": {"team": "a"}}))));
+}
+
+/// AWS-184, AWS-185, AC-165, AC-172: the whole request for spot, of several types and images, and for what is reserved.
+#[test]
+fn whole_requests_on_other_terms() {
+    let types = vec!["m5.large", "c5.large", "m6g.large"];
+    insta::assert_json_snapshot!("fleet_spot", named(&Launch { types, ..spot() }));
+    insta::assert_json_snapshot!("fleet_reserved", named(&reserved("default", false)));
+    insta::assert_json_snapshot!("fleet_interruptible", named(&reserved("default", true)));
+    insta::assert_json_snapshot!("fleet_block", named(&reserved("capacity-block", false)));
+}
+
+/// Names of templates are told apart by their order alone: what is in them is in other tests.
+fn named(launch: &Launch) -> FleetRequest {
+    let mut fleet = launch.fleet();
+    for (number, config) in fleet.configs.iter_mut().enumerate() {
+        config.template_name = format!("karpenter.k8s.aws/{}", "…".repeat(number + 1));
+    }
+    fleet
+}
+
+fn spot() -> Launch {
+    Launch { capacity_type: labels::CAPACITY_TYPE_SPOT, ..launch(&json!({})) }
+}
+
+fn reserved(kind: &str, interruptible: bool) -> Launch {
+    let one = json!({
+        "id": "cr-1", "availabilityZone": "test-zone-1a", "instanceMatchCriteria": "open", "instanceType": "m5.large",
+        "ownerID": "123456789012", "reservationType": kind, "interruptible": interruptible, "state": "active",
+    });
+    let launch = launch_with(&json!({}), &json!({"capacityReservations": [one]}));
+    Launch { capacity_type: labels::CAPACITY_TYPE_RESERVED, left: vec![("cr-1", 3)], ..launch }
 }
 
 /// AWS-184, AWS-185, AC-165, AC-166, AC-172, AC-175: how each capacity type is bought.
@@ -16,15 +46,6 @@ fn terms() {
     let overlaid = |mut launch: Launch| {
         launch.claim.annotations.insert("karpenter.sh/price-overlay-applied".to_owned(), String::new());
         launch
-    };
-    let spot = || Launch { capacity_type: labels::CAPACITY_TYPE_SPOT, ..launch(&json!({})) };
-    let reserved = |kind: &str, interruptible: bool| {
-        let one = json!({
-            "id": "cr-1", "availabilityZone": "test-zone-1a", "instanceMatchCriteria": "open", "instanceType": "m5.large",
-            "ownerID": "123456789012", "reservationType": kind, "interruptible": interruptible, "state": "active",
-        });
-        let launch = launch_with(&json!({}), &json!({"capacityReservations": [one]}));
-        Launch { capacity_type: labels::CAPACITY_TYPE_RESERVED, left: vec![("cr-1", 3)], ..launch }
     };
     let check = |launch: &Launch, want: (&str, Option<&str>, Option<&str>, Option<&str>, usize)| {
         let fleet = launch.fleet();

@@ -11,6 +11,25 @@ fn whole_request() {
     assert!(template.user_data_bytes > 100);
 }
 
+/// AWS-156, AWS-158: the whole request of a class that says all it can, for a type with several network cards.
+#[test]
+fn whole_request_of_a_full_class() {
+    let ebs = json!({
+        "deleteOnTermination": true, "encrypted": true, "iops": 4000, "kmsKeyID": "key-1", "snapshotID": "snap-1",
+        "throughput": 250, "volumeInitializationRate": 100, "volumeSize": "100Gi", "volumeType": "gp3",
+    });
+    let launch = launch(&json!({
+        "amiFamily": "AL2023", "associatePublicIPAddress": true, "ipPrefixCount": 2, "userData": "#!/bin/sh\necho hi",
+        "tags": {"team": "a"}, "kubelet": {"maxPods": 10}, "instanceStorePolicy": "RAID0", "detailedMonitoring": true,
+        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "rootVolume": true, "ebs": ebs}],
+        "metadataOptions": default_metadata(), "context": "ctx-1", "cpuOptions": {"nestedVirtualization": "enabled"},
+        "connectionTracking": {"tcpEstablishedTimeout": 432_000, "udpStreamTimeout": 180, "udpTimeout": 30},
+    }));
+    let group = PlacementGroup { id: "pg-1".into(), name: "g".into(), strategy: "cluster".into(), partitions: 0 };
+    let full = Launch { types: vec!["p5.48xlarge"], group: Some(group), tenancy: "dedicated", ..launch };
+    insta::assert_json_snapshot!("launch_template_full", full.requesting("vpc.amazonaws.com/efa").template().request);
+}
+
 /// AWS-158, AC-178, AC-179: same name for the same launch, another for anything that shapes it, whatever the types are.
 #[test]
 fn names() {
