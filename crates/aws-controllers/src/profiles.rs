@@ -1,7 +1,6 @@
 //! Instance profiles in IAM: read, made, deleted, and collected when nothing refers to them any more (§2.6).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::SignedDuration;
 use karpenter_api::names::aws::INSTANCE_PROFILE_ANNOTATION;
@@ -11,6 +10,7 @@ use karpenter_aws::profiles::{
     class_path, cluster_path, collectable, is_role_missing, legacy_profile_name, profile_name, profile_tags, role_name,
 };
 use karpenter_controllers::queue::ReconcileError;
+use tokio::sync::Mutex;
 
 use crate::Aws;
 use crate::kept::Kept;
@@ -29,7 +29,8 @@ pub(crate) struct Profiles {
     missing_roles: Kept<String, String>,
     /// Claims that are being launched may use them although nothing says so yet.
     protected: Kept<String, ()>,
-    count: AtomicU64,
+    /// Held by whoever makes a profile, and by whoever collects one: what is made may have been there already, with nobody to need it.
+    making: Mutex<()>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,24 +73,23 @@ impl Aws {
         Ok(found)
     }
 
-    /// A new profile with the class's role; what was begun and cannot be finished is taken back (AWS-70 … AWS-72).
-    pub(crate) async fn make_profile(&self, class: &NodeClass) -> Result<String, ProfileError> {
+    /// A profile with the class's role to take the place of `current`; what was begun and cannot be finished is taken back (AWS-70 …
+    /// AWS-72).
+    ///
+    /// Its name is the same at every attempt and another one for each `current`: a process that died half-way has left what the next one
+    /// finishes, and nothing else.
+    pub(crate) async fn make_profile(&self, class: &NodeClass, current: Option<&str>) -> Result<String, ProfileError> {
         let (memory, role) = (&self.profiles, role_name(class.spec.role.as_deref().unwrap_or_default()));
         if let Some(message) = memory.missing_roles.get(&role.to_owned(), self.now()) {
             return Err(ProfileError::RoleMissing { role: role.to_owned(), message });
         }
         let (region, cluster) = (&self.options.region, self.cluster_name());
-        // Different each time, in this process and in the next.
-        let count = memory.count.fetch_add(1, Ordering::Relaxed);
-        let unique = format!("{}/{}/{count}", class.uid, self.now().as_nanosecond());
+        let unique = format!("{}/{role}/{}", class.uid, current.unwrap_or_default());
         let name = profile_name(cluster, region, &class.name, &unique);
-        let (path, tags) = (class_path(region, cluster, class), profile_tags(class, cluster, region));
-        self.services
-            .iam
-            .create_instance_profile(&name, &path, &tags)
-            .await
-            .map_err(failed("iam:CreateInstanceProfile", &name))?;
-        if let Err(error) = self.services.iam.add_role(&name, role).await {
+        let _making = memory.making.lock().await;
+        let left = self.begin_profile(class, &name).await?;
+        self.protect_profile(&name);
+        if let Err(error) = self.give_role(&name, role, &left).await {
             let missing = is_role_missing(&error);
             if let Err(error) = self.delete_profile(&name).await {
                 tracing::warn!(profile = name, %error, "could not delete a half-made instance profile");
@@ -105,6 +105,37 @@ impl Aws {
         memory.read.put(name.clone(), made, self.now(), READ_KEPT);
         memory.made.put((role.to_owned(), class.uid.clone()), name.clone(), self.now(), MADE_KEPT);
         Ok(name)
+    }
+
+    /// The roles that an earlier attempt has given it.
+    async fn begin_profile(&self, class: &NodeClass, name: &str) -> Result<Vec<String>, ProfileError> {
+        let (iam, region, cluster) = (&self.services.iam, &self.options.region, self.cluster_name());
+        let (path, tags) = (class_path(region, cluster, class), profile_tags(class, cluster, region));
+        match iam.create_instance_profile(name, &path, &tags).await {
+            Ok(()) => Ok(Vec::new()),
+            Err(error) if error.is_already_exists() => {
+                let found = iam.instance_profile(name).await.map_err(failed("iam:GetInstanceProfile", name))?;
+                tracing::info!(
+                    nodeclass = class.name,
+                    profile = name,
+                    "an instance profile was begun before, going on with it"
+                );
+                Ok(found.roles)
+            }
+            Err(error) => Err(failed("iam:CreateInstanceProfile", name)(error)),
+        }
+    }
+
+    /// A profile has one role at most (AWS-71).
+    async fn give_role(&self, name: &str, role: &str, present: &[String]) -> Result<(), ApiError> {
+        let iam = &self.services.iam;
+        for other in present.iter().filter(|present| *present != role) {
+            unless_gone(iam.remove_role(name, other).await)?;
+        }
+        if present.iter().any(|present| present == role) {
+            return Ok(());
+        }
+        iam.add_role(name, role).await
     }
 
     /// Gone already is what was wanted (AWS-74).
@@ -171,6 +202,11 @@ pub(crate) async fn collect(aws: &Aws) -> Result<(), ReconcileError> {
     };
     let mut failure = None;
     for name in collectable(&profiles, &of_classes, &protected, &of_claims) {
+        let _making = aws.profiles.making.lock().await;
+        // Somebody may have found a use for it since.
+        if aws.profiles.protected.get(&name.to_owned(), aws.now()).is_some() {
+            continue;
+        }
         if let Err(error) = aws.delete_profile(name).await {
             failure = Some(error);
         }

@@ -36,11 +36,7 @@ async fn name(aws: &Aws, class: &NodeClass, before: Option<&str>) -> Result<Stri
     }
     match step {
         ProfileStep::Use(name) | ProfileStep::Keep(name) => Ok(name),
-        ProfileStep::Create | ProfileStep::Look(_) => {
-            let name = aws.make_profile(class).await?;
-            aws.protect_profile(&name);
-            Ok(name)
-        }
+        ProfileStep::Create | ProfileStep::Look(_) => Ok(aws.make_profile(class, current).await?),
         ProfileStep::Failed(error) => Err(ReadError(error).into()),
     }
 }

@@ -253,7 +253,11 @@ impl Iam for Account {
 
     async fn create_instance_profile(&self, name: &str, path: &str, tags: &Tags) -> Answer<()> {
         let profile = Profile { path: path.to_owned(), tags: tags.clone(), roles: Vec::new() };
-        self.call("CreateInstanceProfile", name)?.profiles.insert(name.to_owned(), profile);
+        let mut state = self.call("CreateInstanceProfile", name)?;
+        if state.profiles.contains_key(name) {
+            return Err(ApiError::new("EntityAlreadyExists", &format!("Instance Profile {name} already exists.")));
+        }
+        state.profiles.insert(name.to_owned(), profile);
         Ok(())
     }
 
@@ -262,7 +266,14 @@ impl Iam for Account {
         if !state.roles.iter().any(|known| known == role) {
             return Err(ApiError::new("NoSuchEntity", &format!("The role with name {role} cannot be found.")));
         }
-        state.profiles.get_mut(profile).ok_or_else(|| no_profile(profile))?.roles.push(role.to_owned());
+        let profile = state.profiles.get_mut(profile).ok_or_else(|| no_profile(profile))?;
+        if !profile.roles.is_empty() {
+            return Err(ApiError::new(
+                "LimitExceeded",
+                "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1",
+            ));
+        }
+        profile.roles.push(role.to_owned());
         Ok(())
     }
 

@@ -39,6 +39,25 @@ async fn roles_that_change() {
     assert_ne!(third, first, "a profile without a role is as good as none");
 }
 
+/// AWS-69, AWS-70, AWS-71: a process that died while it made a profile, however far it came, has left the one that the next one uses.
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_is_finished() {
+    let mut desk = Desk::start().await;
+    desk.add_class("default", json!({})).await;
+    let name = profile_of(&desk, "default").await;
+    for left in [&["node-role"][..], &[], &["other-role"]] {
+        desk.kill();
+        desk.account.state().profiles.get_mut(&name).unwrap().roles =
+            left.iter().map(|role| (*role).to_owned()).collect();
+        desk.set_status::<EC2NodeClass>("default", json!({ "instanceProfile": null })).await;
+        desk.restart().await;
+        assert_eq!(profile_of(&desk, "default").await, name, "{left:?}");
+        let state = desk.account.state();
+        assert_eq!(state.profiles.keys().collect::<Vec<_>>(), [&name], "{left:?}");
+        assert_eq!(state.profiles[&name].roles, ["node-role"], "{left:?}");
+    }
+}
+
 /// AC-68, AC-72: two classes of one role have two profiles; a role may come with its path.
 #[tokio::test(start_paused = true)]
 async fn every_class_has_its_own() {
