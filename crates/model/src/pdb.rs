@@ -68,7 +68,7 @@ impl<'a> PdbIndex<'a> {
         let Some(of_namespace) = self.namespaces.get(pod.id.namespace.as_str()) else { return Vec::new() };
         let mut found = of_namespace.others.clone();
         for (key, values) in &of_namespace.by_label {
-            let value = pod.labels.get(*key);
+            let value = pod.labels.get(key);
             found.extend(value.and_then(|value| values.get(value.as_str())).into_iter().flatten());
         }
         found.sort_unstable_by_key(|(at, _)| *at);

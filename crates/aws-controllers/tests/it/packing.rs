@@ -119,7 +119,7 @@ async fn around_a_lack_of_capacity() {
             pool: Some("default".to_owned()),
             node_class: pool().node_class,
             uid: format!("claim-{}-4000-8000-000000000000", rounds.len()),
-            requirements: (*plan.claims[0].requirements).clone(),
+            requirements: (*plan.claims[0].requirements).clone().into(),
             requests: plan.claims[0].requests.clone(),
             ..example::claim("claim")
         };

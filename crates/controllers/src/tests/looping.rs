@@ -143,7 +143,7 @@ async fn a_loop_that_panics_begins_anew() {
         let round = counted.fetch_add(1, Ordering::SeqCst);
         async move {
             assert!(round > 1, "a bug");
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     });
     assert!(tokio::time::timeout(Duration::from_secs(10), rounds).await.is_err(), "it goes on");

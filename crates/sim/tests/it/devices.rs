@@ -20,7 +20,7 @@ use karpenter_platform::{CallError, CloudProvider, CreateError, Instance, Instan
 use karpenter_sim::world::World;
 use karpenter_testkit::build::node_pool;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -164,8 +164,7 @@ async fn schedule(client: &Client) {
         claims.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
         let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
             "target": { "apiVersion": "v1", "kind": "Node", "name": node } });
-        let bound = serde_json::to_vec(&binding).unwrap();
-        pods.create_subresource::<Value>("binding", &name, &PostParams::default(), bound).await.unwrap();
+        let _: Value = pods.create_subresource("binding", &name, &PostParams::default(), &binding).await.unwrap();
     }
 }
 

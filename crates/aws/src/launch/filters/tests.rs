@@ -15,7 +15,7 @@ fn claim(requirements: &[(&str, &str)], requests: &[(&str, &str)]) -> ClaimView 
     let requirements = requirements.iter().map(|(key, values)| Requirement::any_of(key, values.split(',')));
     let requests = requests.iter().map(|(name, amount)| (*name, amount.parse().unwrap()));
     ClaimView {
-        requirements: Requirements::from_iter(requirements).into(),
+        requirements: requirements.collect::<Requirements>().into(),
         requests: requests.collect(),
         ..example::claim("claim")
     }
