@@ -76,10 +76,12 @@ fn read<T: DeserializeOwned>(value: &Value, field: &str, left_out: &BTreeSet<Str
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
         let mut line = error.line().saturating_sub(1);
-        // That a list or a map is none of what is expected is found after its bracket, on the line of its first member.
-        let unexpected = ["invalid type: sequence", "invalid type: map"].iter().any(|start| message.starts_with(start));
+        // That a list or a map is no amount is found after its bracket, on the line of its first member; that it is no text, before it.
+        let bracket = [("invalid type: sequence", '['), ("invalid type: map", '{')];
+        let bracket = bracket.iter().find(|(start, _)| message.starts_with(start)).map(|(_, bracket)| *bracket);
         let before = line.checked_sub(1).and_then(|line| text.text.lines().nth(line));
-        if unexpected && before.is_some_and(|before| before.ends_with(['[', '{'])) {
+        let is_after = bracket.is_some_and(|bracket| before.is_some_and(|before| before.ends_with(bracket)));
+        if is_after && !message.ends_with("expected a string") {
             line -= 1;
         }
         let field = text.fields.get(line).map_or(field, String::as_str);
@@ -196,6 +198,10 @@ mod tests {
             (
                 json!({ "requirements": [{ "key": "a", "operator": "In", "values": ["x", []] }] }),
                 ("spec.requirements[0].values[1]", "invalid type: list, expected a string"),
+            ),
+            (
+                json!({ "requirements": [{ "key": "a", "operator": "In", "values": [["x"]] }] }),
+                ("spec.requirements[0].values[0]", "invalid type: list, expected a string"),
             ),
             (json!({ "labels": { "a": [[1]] } }), ("spec.labels.a", "invalid type: list, expected a string")),
             (json!([]), ("spec", "invalid length 0, expected struct ProvisionerSpec with 13 elements")),

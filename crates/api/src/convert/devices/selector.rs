@@ -54,7 +54,7 @@ pub(super) fn compile(text: &str) -> Selector {
              {MOST_OPERATORS} are understood"
         ));
     }
-    let owned = text.to_owned();
+    let owned = without_double_negations(text);
     let program = on_the_large_stack(move || Program::compile(&owned).map_err(|error| error.to_string()));
     match program.and_then(|program| program) {
         Ok(program) => {
@@ -63,6 +63,28 @@ pub(super) fn compile(text: &str) -> Selector {
         }
         Err(error) => Selector::Unusable(format!("expression {text:?} does not compile: {error}")),
     }
+}
+
+/// The interpreter takes any number of exclamation marks in a row for one, so pairs of them are left out; those in texts are not.
+fn without_double_negations(text: &str) -> String {
+    let mut left = String::with_capacity(text.len());
+    let mut within: Option<char> = None;
+    let mut all = text.chars().peekable();
+    while let Some(one) = all.next() {
+        match within {
+            Some(_) if one == '\\' => {
+                left.push(one);
+                left.extend(all.next());
+                continue;
+            }
+            Some(quote) if one == quote => within = None,
+            None if one == '\'' || one == '"' => within = Some(one),
+            None if one == '!' && all.next_if_eq(&'!').is_some() => continue,
+            _ => {}
+        }
+        left.push(one);
+    }
+    left
 }
 
 /// Levels of brackets, and operators; those in texts count, too.
@@ -223,6 +245,20 @@ mod tests {
         ] {
             let why = asked(text).unwrap_err();
             assert!(why.contains(part), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_negation_of_a_negation_is_none() {
+        for (text, want) in [
+            ("!true", false),
+            ("!!true", true),
+            ("!!!true", false),
+            ("!!!!(1 != 2)", true),
+            ("device.driver != '!!'", true),
+            ("!(\"a\\\"!!b\" == 'a\"!!b')", false),
+        ] {
+            assert_eq!(asked(text), Ok(want), "{text}");
         }
     }
 
