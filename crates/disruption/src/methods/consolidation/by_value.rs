@@ -225,7 +225,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
             // Fewer of them, until all find room; one command by itself did when it was found.
             while count > 1 {
                 let nodes: Vec<&Candidate<'a>> = commands[at..at + count].iter().flat_map(nodes_of).collect();
-                if self.clean(&nodes).len() == nodes.len() {
+                if self.find_room(&nodes) {
                     break;
                 }
                 count /= 2;
@@ -244,6 +244,12 @@ impl<'a> Consolidation<'_, 'a, '_> {
             at += count;
         }
         merged
+    }
+
+    /// Everybody finds a place on a node that stays, also those who wait: otherwise it would not be a delete.
+    fn find_room(&mut self, nodes: &[&Candidate<'a>]) -> bool {
+        let simulated = self.simulator.without(nodes, Question { leave_unsettled_alone: true, ..Question::default() });
+        simulated.homeless.is_empty() && simulated.plan.placed.values().all(is_existing)
     }
 
     /// How many nodes from the front are best replaced by new ones, where that is worth more than what else there is.
