@@ -15,6 +15,8 @@ use karpenter_aws::interruption::status::InstanceStatusInfo;
 use karpenter_aws::pricing::{ProductQuery, SpotPrice};
 use karpenter_aws::zonal_shift::ShiftInfo;
 
+use super::mortal::Fate;
+
 type Answer<T> = Result<T, ApiError>;
 
 #[derive(Debug, Clone, Default)]
@@ -49,6 +51,7 @@ pub(crate) struct State {
     /// Received and not deleted: they come again.
     pub(crate) hidden: Vec<QueueMessage>,
     pub(crate) deleted: Vec<QueueMessage>,
+    pub(crate) fate: Fate,
 }
 
 #[derive(Debug, Default)]

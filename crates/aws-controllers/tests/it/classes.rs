@@ -1,5 +1,6 @@
 //! EC2NodeClasses from their first look to their end.
 
+mod deaths;
 mod ending;
 mod faults;
 mod hashes;

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::account::Account;
+use super::mortal::Mortal;
 use super::provider::{Names, Provider, ZONES};
 
 pub(crate) struct Desk {
@@ -325,7 +326,7 @@ fn process(
     let services = Services {
         reads: account.clone(),
         writes: account.clone(),
-        iam: account.clone(),
+        iam: Arc::new(Mortal(account.clone())),
         lookups: account.clone(),
         queue: Some(account.clone()),
     };

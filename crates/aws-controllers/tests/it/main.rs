@@ -7,6 +7,7 @@ mod account;
 mod classes;
 mod desk;
 mod interruptions;
+mod mortal;
 mod packing;
 mod provider;
 mod throughput;
