@@ -1,5 +1,6 @@
 //! The AWS provider's start: who calls AWS, and what has to be known before anything is done (AWS-110).
 
+mod calls;
 mod cluster_objects;
 mod reports;
 
@@ -13,7 +14,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::crd;
 use karpenter_api::settings::{self, AwsSettings, Settings};
-use karpenter_aws::cloud::Lookups;
+use karpenter_aws::cloud::{CallObserver, Lookups};
 use karpenter_aws::instance_types::Sizing;
 use karpenter_aws::kubelet_checks::Definition;
 use karpenter_aws::provider::{self, AwsProvider, ProviderSettings};
@@ -26,6 +27,7 @@ use karpenter_platform::Clock;
 use kube::api::ListParams;
 use kube::{Api, Client, Config};
 
+use calls::Calls;
 use cluster_objects::ClusterObjects;
 
 /// The provider and what its controllers need beside it.
@@ -35,12 +37,14 @@ pub(crate) struct Started {
     account: Account,
     /// To be told of the context, once there is one.
     objects: Arc<ClusterObjects>,
+    calls: Arc<Calls>,
 }
 
 impl Started {
     /// The controllers of AWS, beside those of the core; made before any of them starts.
     pub(crate) fn controllers(&self, context: &Arc<Context>, settings: &Settings) -> Arc<Aws> {
         self.objects.meet(context);
+        self.calls.count_in(context.report.metrics.clone());
         let Clients { region, reads, writes, iam, lookups, .. } = self.account.clients.clone();
         let queue = &settings.aws.interruption_queue;
         let queue = (!queue.is_empty()).then(|| self.account.clients.queue(queue));
@@ -70,8 +74,8 @@ pub(crate) async fn start(
     config: &Config,
     clock: Arc<dyn Clock>,
 ) -> Result<Started> {
-    let objects = Arc::new(ClusterObjects::default());
-    let account = connect(&settings.aws, client, config, objects.clone()).await?;
+    let (objects, calls) = (Arc::new(ClusterObjects::default()), Arc::new(Calls::default()));
+    let account = connect(&settings.aws, client, config, calls.clone()).await?;
     let clients = provider::Clients {
         reads: account.clients.reads.clone(),
         writes: account.clients.writes.clone(),
@@ -81,7 +85,7 @@ pub(crate) async fn start(
     let provider = AwsProvider::new(clients, given, clock, objects.clone(), objects.clone())?;
     let provider = Arc::new(provider.with_claim_labels(objects.clone()));
     provider.discover().await.context("cannot learn what EC2 sells")?;
-    Ok(Started { provider, account, objects })
+    Ok(Started { provider, account, objects, calls })
 }
 
 fn provider_settings(settings: &Settings, account: &Account) -> ProviderSettings {
@@ -121,7 +125,7 @@ async fn connect(
     settings: &AwsSettings,
     client: &Client,
     config: &Config,
-    observer: Arc<ClusterObjects>,
+    observer: Arc<dyn CallObserver>,
 ) -> Result<Account> {
     let clients = karpenter_aws_sdk::connect(env!("CARGO_PKG_VERSION"), observer).await?;
     clients.check().await.with_context(|| format!("cannot call EC2 in {}", clients.region))?;

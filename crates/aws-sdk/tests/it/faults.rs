@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use karpenter_aws::cloud::{Call, CallObserver, ImageQuery, ReservationQuery, Run};
+use karpenter_aws::cloud::{ImageQuery, ReservationQuery, Run};
+use karpenter_aws::fake::Seen;
 use karpenter_aws::pricing::on_demand_queries;
 use karpenter_aws_sdk::{Fixed, connect_to};
 use serde_json::{Value, json};
@@ -185,30 +186,6 @@ async fn denied_calls_name_the_right() {
     let said = world.clients.iam.instance_profile("x").await.unwrap_err();
     assert!(said.code == "AccessDenied" && said.message.contains("iam:GetInstanceProfile"), "{said:?}");
     assert_eq!(world.account.denials().len(), 2);
-}
-
-/// What an observer is told, as text.
-#[derive(Debug, Default)]
-struct Seen(Mutex<Vec<String>>);
-
-impl Seen {
-    fn note(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-impl CallObserver for Seen {
-    fn attempted(&self, Call { service, operation, status, .. }: &Call<'_>) {
-        self.note(format!("attempted {service} {operation} {status:?}"));
-    }
-
-    fn finished(&self, Call { service, operation, status, .. }: &Call<'_>, retries: u32) {
-        self.note(format!("finished {service} {operation} {status:?} after {retries} retries"));
-    }
 }
 
 /// AWS-237: every attempt and every call is told, of every service.

@@ -2,7 +2,6 @@
 
 use jiff::SignedDuration;
 use karpenter_aws::batching::Observer;
-use karpenter_aws::cloud::{Call, CallObserver};
 use karpenter_aws::launch::failures::LaunchFailure;
 use karpenter_aws::provider::{Notice, Reports};
 use karpenter_controllers::events::{Event, EventType, Subject};
@@ -21,28 +20,6 @@ impl Observer for ClusterObjects {
         metrics.batch_size.observe([batcher], f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
         metrics.batch_time.observe([batcher], waited.as_secs_f64());
     }
-}
-
-/// Calls before there is a context, a handful at the start, are not counted.
-impl CallObserver for ClusterObjects {
-    fn attempted(&self, call: &Call<'_>) {
-        let Some(context) = self.context() else { return };
-        let (metrics, status) = (&context.report.metrics.all, status(call));
-        metrics.sdk_attempts.increment([call.service, call.operation, &status]);
-        metrics.sdk_attempt_duration.observe([call.service, call.operation], call.took.as_secs_f64());
-    }
-
-    fn finished(&self, call: &Call<'_>, retries: u32) {
-        let Some(context) = self.context() else { return };
-        let (metrics, status) = (&context.report.metrics.all, status(call));
-        metrics.sdk_requests.increment([call.service, call.operation, &status]);
-        metrics.sdk_request_duration.observe([call.service, call.operation], call.took.as_secs_f64());
-        metrics.sdk_retries.observe([call.service, call.operation], f64::from(retries));
-    }
-}
-
-fn status(call: &Call<'_>) -> String {
-    call.status.map_or_else(|| "none".to_owned(), |status| status.to_string())
 }
 
 impl Reports for ClusterObjects {
