@@ -35,6 +35,8 @@ fn start() -> Result<Emulator> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/aws-emulator.sh");
     let mut child = Command::new(&script)
         .args(["serve", "--while-stdin"])
+        // Roles of CloudFormation stacks have policies of AWS's own, which moto only knows when asked to.
+        .env("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -21,12 +21,16 @@ fn chart(name: &str) -> PathBuf {
 }
 
 fn helm(helm: &Path, command: &[&str], chart: &Path, values: &[&str]) -> Output {
+    helm_in("karpenter", helm, command, chart, values)
+}
+
+fn helm_in(namespace: &str, helm: &Path, command: &[&str], chart: &Path, values: &[&str]) -> Output {
     // Nothing of the user's own settings, and no cluster.
     let home = std::env::temp_dir().join("karpenter-helm-home");
     Command::new(helm)
         .args(command)
         .arg(chart)
-        .args(["--namespace", "karpenter"])
+        .args(["--namespace", namespace])
         .args(values.iter().flat_map(|value| ["--set", value]))
         .env("HELM_CONFIG_HOME", &home)
         .env("HELM_CACHE_HOME", &home)
@@ -37,22 +41,28 @@ fn helm(helm: &Path, command: &[&str], chart: &Path, values: &[&str]) -> Output 
 }
 
 fn render_with(program: &Path, values: &[&str]) -> Result<String, String> {
-    render_chart_with(program, "karpenter", values)
+    render_chart_with(program, "karpenter", "karpenter", values)
 }
 
-fn render_chart_with(program: &Path, name: &str, values: &[&str]) -> Result<String, String> {
-    let out = helm(program, &["template", "karpenter"], &chart(name), values);
+fn render_chart_with(program: &Path, namespace: &str, name: &str, values: &[&str]) -> Result<String, String> {
+    let out = helm_in(namespace, program, &["template", "karpenter"], &chart(name), values);
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     if out.status.success() { Ok(stdout.into_owned()) } else { Err(stderr.into_owned()) }
 }
 
 /// The objects that both Helms render, which must be the same ones.
-pub(crate) fn render(values: &[&str]) -> Vec<Value> {
-    render_chart("karpenter", values)
+fn render(values: &[&str]) -> Vec<Value> {
+    render_in("karpenter", values)
 }
 
-fn render_chart(name: &str, values: &[&str]) -> Vec<Value> {
-    let [three, four] = helms().map(|program| objects(&render_chart_with(&program, name, values).unwrap()));
+/// The same for another namespace than most use.
+pub(crate) fn render_in(namespace: &str, values: &[&str]) -> Vec<Value> {
+    render_chart(namespace, "karpenter", values)
+}
+
+fn render_chart(namespace: &str, name: &str, values: &[&str]) -> Vec<Value> {
+    let rendered = |program: PathBuf| objects(&render_chart_with(&program, namespace, name, values).unwrap());
+    let [three, four] = helms().map(rendered);
     assert_eq!(three, four, "Helm 3 and Helm 4 render the same objects");
     four
 }
@@ -209,7 +219,7 @@ fn the_kubelet_can_be_opened() {
         (&[][..], karpenter_api::crd::find("karpenter.k8s.aws", "v1", "EC2NodeClass").unwrap().manifest.clone()),
         (&["openKubelet=true"][..], karpenter_api::crd::ec2_node_class_with_open_kubelet()),
     ] {
-        let objects = render_chart("karpenter-crd", values);
+        let objects = render_chart("karpenter", "karpenter-crd", values);
         assert_eq!(find(&objects, "CustomResourceDefinition", "ec2nodeclasses.karpenter.k8s.aws"), &want, "{values:?}");
     }
 }

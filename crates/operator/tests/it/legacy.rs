@@ -162,6 +162,7 @@ async fn provisioners_of_the_guides() {
     }
     blueprint(&aws, &scene).await;
     template(&aws, &scene).await;
+    aws.nothing_was_denied();
 }
 
 async fn tutorial(aws: &OnAws, scene: &Scene<'_>, replica: &Replica) {

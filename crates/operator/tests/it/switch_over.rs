@@ -64,6 +64,7 @@ async fn from_karpenter_and_back() {
     handed_back(&aws, &scene).await;
     assert!(lease(&aws).await["spec"]["leaseTransitions"].as_u64() > Some(left::TRANSITIONS));
     assert_eq!(added(&objects, &aws).await, expected);
+    aws.nothing_was_denied();
 }
 
 /// One that says all it has to say.

@@ -44,10 +44,11 @@ async fn one_instance_per_claim_whenever_the_controller_dies() {
             })
             .await;
     }
+    aws.nothing_was_denied();
 }
 
-/// What the end of a claim and of its class calls, in order. Looks at instances are also made by others, which is as good a
-/// moment to die.
+/// What the end of a claim and of its class calls, in order. Looks at instances are also taken for other reasons, which is as good
+/// a moment to die.
 const LAST_CALLS: [&str; 5] = [
     "DescribeInstances",
     "TerminateInstances",
@@ -97,6 +98,7 @@ async fn nothing_is_left_whenever_the_controller_dies() {
     assert!(templates.is_empty(), "{templates:?}");
     let gone = aws.clients.iam.instance_profile(&profile).await.unwrap_err();
     assert!(gone.is_not_found(), "{gone:?}");
+    aws.nothing_was_denied();
     drop(replica);
 }
 

@@ -26,13 +26,14 @@ async fn what_is_wrong_is_said() {
     said(&replica, "WARN", &["refresh failed, the last answer stays in use", "GetProducts"]).await;
 
     no_addresses(&aws, &scene, &replica).await;
-    let everything = json!({"Effect": "Allow", "Action": "*", "Resource": "*"});
-    let denied = json!({"Effect": "Deny", "Action": "ec2:CreateFleet", "Resource": "*"});
-    aws.account.change(json!({"policy": [everything, denied]}));
+    aws.nothing_was_denied();
+    aws.allow("nodes", json!([{"Effect": "Deny", "Action": "ec2:CreateFleet", "Resource": "*"}]));
     let why = becomes(&scene, "1", "ValidationSucceeded", "CreateFleetAuthCheckFailed").await;
     assert!(why.contains("ec2:CreateFleet"), "{why}");
-    aws.account.change(json!({"policy": null}));
+    aws.allow("nodes", json!([]));
     becomes(&scene, "2", "Ready", "Ready").await;
+    let denied = aws.account.take_denials();
+    assert!(denied.iter().all(|one| one["action"] == "ec2:CreateFleet") && !denied.is_empty(), "{denied:?}");
 
     let tag = json!([{"Key": DISCOVERY}]);
     let subnets = aws.account.call("ec2", "describe_subnets", json!({}));
@@ -47,6 +48,7 @@ async fn what_is_wrong_is_said() {
     assert!(told.contains("Ready"), "{told}");
     // What runs goes on running.
     scene.runs("one").await;
+    aws.nothing_was_denied();
 }
 
 /// AWS-66, AWS-189, AC-223: no subnet has an address left.

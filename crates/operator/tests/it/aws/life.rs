@@ -1,10 +1,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karpenter_testkit::aws::{REGION, SECRET};
+use karpenter_testkit::aws::SECRET;
 use serde_json::{Value, json};
 
 use super::{CLUSTER, OnAws};
-use crate::live::installed::Replica;
+use crate::live::installed::{Replica, wait};
 use crate::live::scene::{Scene, condition, name, workload};
 
 /// What pools of these tests lay over [`Scene::pool`].
@@ -29,9 +29,6 @@ pub(super) fn instance_id(claim: &Value) -> &str {
 #[tokio::test]
 async fn pods_get_instances_and_give_them_back() {
     let aws = OnAws::new().await;
-    // Nothing but what deploy/iam grants: AC-281, AWS-241.
-    let policy = json!({"cluster": CLUSTER, "account": aws.account.id(), "region": REGION, "node_role": "nodes"});
-    aws.account.change(json!({"policy_of": policy}));
     let replica = aws.start_talkative("karpenter-aws");
     let scene = Scene::new(&aws.installed, "on-aws").await;
     scene.create(aws.class("default")).await;
@@ -66,18 +63,43 @@ async fn pods_get_instances_and_give_them_back() {
         })
         .await;
 
+    every_call_counts(&aws, &replica).await;
     interruption(&aws, &scene).await;
     another_image(&aws, &scene).await;
     consolidation(&aws, &scene).await;
     let launched = aws.account.launched();
     the_end(&aws, &scene).await;
     nothing_secret(&replica, &launched);
-    assert_eq!(aws.account.denials(), Vec::<Value>::new(), "every call is allowed");
+    aws.nothing_was_denied();
     drop(replica);
 }
 
+/// AWS-237: metrics know of as many calls as AWS does, from the first one on.
+async fn every_call_counts(aws: &OnAws, replica: &Replica) {
+    let port = replica.port("metrics").await;
+    wait("metrics count what AWS was called", async || {
+        let called = aws.calls().into_iter().map(|call| call["operation"].as_str().unwrap().to_owned());
+        let (_, text) = replica.get(port, "/metrics").await;
+        let counted = text.lines().filter_map(|line| {
+            let (labels, count) = line.strip_prefix("aws_sdk_go_request_attempt_total{")?.split_once("} ")?;
+            let operation = labels.split_once("operation=\"")?.1.split_once('"')?.0;
+            Some(std::iter::repeat_n(operation.to_owned(), count.parse().ok()?))
+        });
+        // One is always under way, and counted when it ends.
+        let sorted = |calls: &mut dyn Iterator<Item = String>| {
+            let mut calls: Vec<String> = calls.filter(|operation| operation != "ReceiveMessage").collect();
+            calls.sort();
+            calls
+        };
+        let called = sorted(&mut { called });
+        assert!(["DescribeCluster", "DescribeInstanceTypes"].iter().all(|early| called.iter().any(|one| one == early)));
+        (called == sorted(&mut counted.flatten())).then_some(())
+    })
+    .await;
+}
+
 /// AWS-214 to AWS-220, by way of EventBridge: the interrupted instance goes, its pods run elsewhere.
-async fn interruption(aws: &OnAws, scene: &Scene<'_>) {
+pub(super) async fn interruption(aws: &OnAws, scene: &Scene<'_>) {
     let claim = scene.claims().await.unwrap().remove(0);
     let id = instance_id(&claim).to_owned();
     let detail = json!({"instance-id": id, "instance-action": "terminate"}).to_string();
@@ -151,7 +173,7 @@ fn nothing_secret(replica: &Replica, launched: &Value) {
 }
 
 /// AWS-40, AWS-41, AWS-74: the class stays while it is used, and takes its profile and templates along.
-async fn the_end(aws: &OnAws, scene: &Scene<'_>) {
+pub(super) async fn the_end(aws: &OnAws, scene: &Scene<'_>) {
     let profile = scene.get("EC2NodeClass", "default").await.unwrap().unwrap();
     let profile = profile["status"]["instanceProfile"].as_str().unwrap().to_owned();
     aws.clients.iam.instance_profile(&profile).await.unwrap();
@@ -159,7 +181,7 @@ async fn the_end(aws: &OnAws, scene: &Scene<'_>) {
     let class = scene.get("EC2NodeClass", "default").await.unwrap().unwrap();
     assert!(class["metadata"]["deletionTimestamp"].is_string(), "{}", condition(&class, "Ready").1);
     scene.delete("Deployment", "web").await;
-    scene.delete("NodePool", "on-aws").await;
+    scene.delete("NodePool", &scene.pool_name("")).await;
     scene.nothing_left().await;
     assert!(aws.instances().await.is_empty());
     scene

@@ -63,6 +63,8 @@ fn what_is_wrong_with_aws_is_said() {
     let said = complaint(&controller(&environment));
     assert!(said.contains("cannot call EC2 in us-west-2") && said.contains("ec2:DescribeInstanceTypes"), "{said}");
     assert!(!said.contains("secret-of-tests"), "{said}");
+    let denied = account.denials();
+    assert_eq!(denied.iter().map(|one| &one["operation"]).collect::<Vec<_>>(), ["DescribeInstanceTypes"], "{denied:?}");
 }
 
 /// AWS-110, AWS-245: credentials of EKS Pod Identity and of a web identity, the region of the instance. All of them get as far

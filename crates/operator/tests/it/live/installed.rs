@@ -46,6 +46,7 @@ pub(crate) async fn wait<T>(what: &str, question: impl AsyncFn() -> Option<T>) -
 
 pub(crate) struct Installed {
     pub(crate) cluster: ControlPlane,
+    namespace: &'static str,
     environment: Vec<(String, String)>,
     kubeconfig: PathBuf,
 }
@@ -53,19 +54,23 @@ pub(crate) struct Installed {
 impl Installed {
     /// With these values of the chart, and the node class `default`.
     pub(crate) async fn new(values: &[&str]) -> Self {
+        Self::in_namespace("karpenter", values).await
+    }
+
+    pub(crate) async fn in_namespace(namespace: &'static str, values: &[&str]) -> Self {
         let cluster = ControlPlane::builder().scheduler().controller_manager().kwok().start().await.unwrap();
         let crds = crd::all().into_iter().map(|crd| serde_json::from_value(crd).unwrap());
         cluster.apply_crds(crds).await.unwrap();
-        let objects = chart::render(values);
+        let objects = chart::render_in(namespace, values);
         let environment = chart::environment(&objects);
         let first = [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karpenter"}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
             json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}}),
         ];
         let rest = objects.into_iter().filter(|object| object["kind"] != "Deployment");
         cluster.install(first.into_iter().chain(rest)).await.unwrap();
-        let kubeconfig = account_kubeconfig(&cluster, "karpenter", "karpenter").await;
-        Self { cluster, environment, kubeconfig }
+        let kubeconfig = account_kubeconfig(&cluster, namespace, "karpenter").await;
+        Self { cluster, namespace, environment, kubeconfig }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -77,25 +82,12 @@ impl Installed {
     }
 
     pub(crate) fn start_with(&self, name: &str, more: &[(&str, &str)]) -> Replica {
-        let pid = self.cluster.folder().join(format!("{name}.pid"));
-        let kubeconfig = self.kubeconfig.display().to_string();
-        // Every replica has its own machine in a cluster; here they share one.
-        let ours = [("METRICS_PORT", "0"), ("HEALTH_PROBE_PORT", "0"), ("KUBECONFIG", kubeconfig.as_str())];
-        let charts = self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let all = charts.chain(ours).chain(more.iter().copied());
-        // Nothing but what the chart says, not even our own environment; and who it is, for signals.
-        let script = r#"echo $$ >"$1.new" && mv "$1.new" "$1" && shift && exec env -i "$@""#;
-        let arguments = ["-c", script, "sh"].map(str::to_owned).into_iter().chain([pid.display().to_string()]);
-        let arguments = arguments
-            .chain(all.map(|(name, value)| format!("{name}={value}")))
-            .chain([env!("CARGO_BIN_EXE_karpenter-controller").to_owned()]);
-        let process = self.cluster.run(name, Path::new("/bin/sh"), arguments, &[]).unwrap();
-        Replica { process, log: self.cluster.folder().join("logs").join(format!("{name}.log")), pid }
+        Replica::start(&self.cluster, name, &self.kubeconfig, &self.environment, more)
     }
 
     /// Who holds the lease.
     pub(crate) async fn holder(&self) -> Option<String> {
-        let leases: Api<Lease> = Api::namespaced(self.client(), "karpenter");
+        let leases: Api<Lease> = Api::namespaced(self.client(), self.namespace);
         let spec = leases.get_opt("karpenter-leader-election").await.unwrap()?.spec?;
         spec.holder_identity.filter(|holder| !holder.is_empty())
     }
@@ -137,6 +129,30 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
+    /// With the environment that the chart gives it, but for what `more` says.
+    pub(crate) fn start(
+        cluster: &ControlPlane,
+        name: &str,
+        kubeconfig: &Path,
+        environment: &[(String, String)],
+        more: &[(&str, &str)],
+    ) -> Self {
+        let pid = cluster.folder().join(format!("{name}.pid"));
+        let kubeconfig = kubeconfig.display().to_string();
+        // Every replica has its own machine in a cluster; here they share one.
+        let ours = [("METRICS_PORT", "0"), ("HEALTH_PROBE_PORT", "0"), ("KUBECONFIG", kubeconfig.as_str())];
+        let charts = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let all = charts.chain(ours).chain(more.iter().copied());
+        // Nothing but what the chart says, not even our own environment; and who it is, for signals.
+        let script = r#"echo $$ >"$1.new" && mv "$1.new" "$1" && shift && exec env -i "$@""#;
+        let arguments = ["-c", script, "sh"].map(str::to_owned).into_iter().chain([pid.display().to_string()]);
+        let arguments = arguments
+            .chain(all.map(|(name, value)| format!("{name}={value}")))
+            .chain([env!("CARGO_BIN_EXE_karpenter-controller").to_owned()]);
+        let process = cluster.run(name, Path::new("/bin/sh"), arguments, &[]).unwrap();
+        Self { process, log: cluster.folder().join("logs").join(format!("{name}.log")), pid }
+    }
+
     pub(crate) fn log(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap();
         // The last line may be half written.
