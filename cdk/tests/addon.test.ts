@@ -106,6 +106,9 @@ test("chart, namespace, account, profile and queue belong together", async () =>
   assert.equal(values.serviceAccount.create, false);
   assert.equal(values.serviceAccount.name, "karpenter");
   assert.match(values.serviceAccount.annotations["eks.amazonaws.com/role-arn"], /Arn>$/);
+  // Its cluster, endpoint, queue and role aside, what crates/operator/tests/it/installing installs.
+  const shape = (json: string) => JSON.parse(json.replace(/<[^>]*>/g, "<>"));
+  assert.deepEqual(shape(text(properties.Values)), shape(readFileSync(join(ROOT, "deploy/tests/values/cdk.json"), "utf8")));
   assert.equal(release(template, "karpenter-crd").Namespace, "karpenter");
   assert.ok(manifests(template).some((o) => o.kind === "Namespace" && o.metadata.name === "karpenter"));
   assert.ok(manifests(template).some((o) => o.kind === "ServiceAccount" && o.metadata.name === "karpenter" && o.metadata.namespace === "karpenter"));

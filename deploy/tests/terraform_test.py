@@ -46,7 +46,7 @@ def configuration():
 
 
 def terraform(folder, *arguments, **more):
-    done = subprocess.run(["terraform", *arguments, "-no-color"], cwd=work / folder, env={**environment, **more}, capture_output=True, text=True)
+    done = subprocess.run(["terraform", arguments[0], "-no-color", *arguments[1:]], cwd=work / folder, env={**environment, **more}, capture_output=True, text=True)
     said = done.stdout + done.stderr
     if done.returncode and "hashicorp/aws" in said and "init" in arguments:
         said = f"{MISSING}\n{said}"
@@ -77,6 +77,15 @@ class Modules(TerraformTest):
                 said = self.run_terraform(folder, "test")
                 self.assertRegex(said, r"Success! [1-9]\d* passed, 0 failed")
         self.run_terraform("examples/terraform", "validate")
+
+    def test_the_values_are_those_that_a_cluster_gets(self):
+        """Those of the module as the example calls it; crates/operator/tests/it/installing installs the file."""
+        folder = "modules/karpenter"
+        self.run_terraform(folder, "init", "-input=false")
+        variables = {"cluster_name": "shop", "queue_name": "shop", "karpenter_role": "KarpenterNodeRole-shop", "replicas": "1"}
+        self.run_terraform(folder, "plan", "-input=false", "-out=values.plan", *[f"-var={k}={v}" for k, v in variables.items()])
+        said = json.loads(self.run_terraform(folder, "show", "-json", "values.plan"))
+        self.assertEqual(said["planned_values"]["outputs"]["values"]["value"], json.loads((ROOT / "deploy/tests/values/terraform.json").read_text()))
 
 
 # Does what `helm` does as far as the stand-in provider goes: renders with the real one, notes what it was asked.

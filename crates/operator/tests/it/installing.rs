@@ -1,5 +1,7 @@
 //! Both charts on a real API server, installed, upgraded and removed with either Helm.
 
+mod guides;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -58,6 +60,15 @@ impl Site<'_> {
         all.into_iter().filter(|name| DEFINITIONS.contains(&name.as_str())).collect()
     }
 
+    /// An API server that is told to forget a kind before it has begun to serve it does so minutes later.
+    async fn definitions_are_served(&self) {
+        wait("the definitions are served", async || {
+            let out = self.cluster.kubectl(["get", &DEFINITIONS.join(",")]).await.unwrap();
+            out.status.success().then_some(())
+        })
+        .await;
+    }
+
     async fn ours(&self, kinds: &str) -> Vec<String> {
         self.names(&format!("{kinds} -l app.kubernetes.io/instance=karpenter,app.kubernetes.io/name=karpenter")).await
     }
@@ -98,6 +109,7 @@ async fn charts_are_installed_upgraded_and_removed() {
         site.helm(&["upgrade", "karpenter-crd", "karpenter-crd"]).await;
         site.helm(&["upgrade", "karpenter", "karpenter", "--set", values, "--set", "replicas=3"]).await;
         assert_eq!(replicas().await, "3");
+        site.definitions_are_served().await;
         site.helm(&["uninstall", "karpenter"]).await;
         site.helm(&["uninstall", "karpenter-crd"]).await;
         // Definitions go when whoever stores their objects has let go of them.
