@@ -41,7 +41,9 @@ impl Calls {
     pub(crate) fn count_in(&self, metrics: Arc<Metrics>) {
         let mut counting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Counting::Later(kept) = &*counting {
-            kept.iter().for_each(|told| told.count(&metrics));
+            for told in kept {
+                told.count(&metrics);
+            }
         }
         *counting = Counting::In(metrics);
     }
@@ -125,7 +127,9 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let (calls, metrics) = (Calls::default(), Arc::new(Metrics::new(&LabelRules::core(), Vec::new())));
         let call = Call { service: "EC2", operation: "DescribeX", status: Some(200), took: Duration::ZERO };
-        (0..KEPT + 7).for_each(|_| calls.attempted(&call));
+        for _ in 0..KEPT + 7 {
+            calls.attempted(&call);
+        }
         calls.count_in(metrics.clone());
         assert_eq!(metrics.all.sdk_attempts.value(["EC2", "DescribeX", "200"]), Some(2_000.0));
     }

@@ -55,7 +55,7 @@ impl OnAws {
         let aws = Self::at(USUAL, Account::new(), values).await;
         aws.account.call("iam", "create_role", json!({"RoleName": USUAL.role, "AssumeRolePolicyDocument": "{}"}));
         prepare_queue(&aws.account);
-        aws.allow(USUAL.role, json!([]));
+        aws.allow(USUAL.role, &[]);
         aws
     }
 
@@ -70,7 +70,7 @@ impl OnAws {
 
     /// Lets the controller do what `deploy/iam` grants for nodes of this role, and what these statements say, and nothing else: AC-281,
     /// AWS-241.
-    pub(crate) fn allow(&self, role: &str, more: Value) {
+    pub(crate) fn allow(&self, role: &str, more: &[Value]) {
         let Place { region, cluster, .. } = self.place;
         let policy = json!({"cluster": cluster, "account": self.account.id(), "region": region, "node_role": role});
         self.account.change(json!({"policy_of": policy, "policy": more}));

@@ -247,7 +247,7 @@ fn objects_of_the_module(aws: &OnAws) -> Vec<Value> {
 /// SEED-3-3, SEED-3-17, SEED-3-21, SEED-3-22, SEED-3-23, SEED-3-25, SEED-3-35, SEED-3-40: Terraform. There is no spot capacity, so the other pool
 /// is used; both are deleted while the controller runs.
 async fn terraform(aws: &OnAws, scene: &Scene<'_>) {
-    aws.allow("KarpenterNodeRole-shop", json!([]));
+    aws.allow("KarpenterNodeRole-shop", &[]);
     aws.account.change(json!({"no_capacity": [{"capacity_type": "spot"}]}));
     let replica = start(aws, "karpenter-terraform", &[("INTERRUPTION_QUEUE", CLUSTER)]);
     for object in objects_of_the_module(aws) {

@@ -85,7 +85,9 @@ async fn one_profile_whenever_its_second_maker_dies() {
     let prepare = async || {
         let desk = with_class().await;
         desk.kill();
-        desk.account.state().profiles.values_mut().for_each(|left| left.roles = vec!["other-role".to_owned()]);
+        for left in desk.account.state().profiles.values_mut() {
+            left.roles = vec!["other-role".to_owned()];
+        }
         desk.set_status::<EC2NodeClass>("default", json!({ "instanceProfile": null })).await;
         desk
     };

@@ -41,7 +41,7 @@ impl Stack {
 
     fn output(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).unwrap_or_else(|| panic!("no {name} in {:?}", self.0))
+        found.map_or_else(|| panic!("no {name} in {:?}", self.0), |(_, value)| value.as_str())
     }
 
     /// What the controller may do: the statements of its six policies, as IAM has them.

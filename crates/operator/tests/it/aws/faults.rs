@@ -27,10 +27,10 @@ async fn what_is_wrong_is_said() {
 
     no_addresses(&aws, &scene, &replica).await;
     aws.nothing_was_denied();
-    aws.allow("nodes", json!([{"Effect": "Deny", "Action": "ec2:CreateFleet", "Resource": "*"}]));
+    aws.allow("nodes", &[json!({"Effect": "Deny", "Action": "ec2:CreateFleet", "Resource": "*"})]);
     let why = becomes(&scene, "1", "ValidationSucceeded", "CreateFleetAuthCheckFailed").await;
     assert!(why.contains("ec2:CreateFleet"), "{why}");
-    aws.allow("nodes", json!([]));
+    aws.allow("nodes", &[]);
     becomes(&scene, "2", "Ready", "Ready").await;
     let denied = aws.account.take_denials();
     assert!(denied.iter().all(|one| one["action"] == "ec2:CreateFleet") && !denied.is_empty(), "{denied:?}");

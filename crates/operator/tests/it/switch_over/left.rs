@@ -78,7 +78,7 @@ pub(super) async fn leave(aws: &OnAws, scene: &Scene<'_>) {
 /// AWS-3, AWS-4, AWS-26, AWS-29.
 async fn class(aws: &OnAws, scene: &Scene<'_>) -> Value {
     aws.account.call("iam", "create_role", json!({"RoleName": ROLE, "AssumeRolePolicyDocument": "{}"}));
-    aws.allow(ROLE, json!([]));
+    aws.allow(ROLE, &[]);
     let tagged = json!([{"tags": {DISCOVERY: CLUSTER}}]);
     let class = json!({"kind": "EC2NodeClass", "metadata": {"name": "default",
         "finalizers": ["karpenter.k8s.aws/termination"],
