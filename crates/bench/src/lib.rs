@@ -3,6 +3,7 @@
 //! [`scenarios`] describes the problems, as snapshots of the model, so that tests of any crate can use them. [`run`]
 //! solves one and judges the answer, [`instructions`] counts what that takes, [`table`] and [`goals`] print.
 
+pub mod churn;
 pub mod consolidation;
 pub mod dice;
 pub mod goals;

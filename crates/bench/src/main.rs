@@ -39,6 +39,24 @@ enum Task {
         #[arg(long, default_value_t = 10_000)]
         nodes: usize,
     },
+    /// Consolidate aged clusters until nothing is found any more, as specified and by value
+    Fixpoint {
+        #[arg(long, default_value_t = 200)]
+        nodes: usize,
+        #[arg(long, value_delimiter = ',', default_values_t = [92, 93, 94, 95])]
+        seeds: Vec<u64>,
+        /// The pods of the live benchmark instead
+        #[arg(long)]
+        live: bool,
+    },
+    /// Look at every node of an aged cluster again after a part of it has changed
+    Churn {
+        #[arg(long, default_value_t = 10_000)]
+        nodes: usize,
+        /// Of a hundred pods so many are left
+        #[arg(long, value_delimiter = ',', default_values_t = [60, 95])]
+        stay: Vec<usize>,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,6 +89,14 @@ fn main() -> Result<ExitCode> {
         Task::Run(args) => run(&args),
         Task::Once { scenario, planner } => once(&scenario, &planner),
         Task::Consolidation { nodes } => consolidation(nodes),
+        Task::Fixpoint { nodes, seeds, live } => {
+            for seed in seeds {
+                let aged = if live { Aged::scaled_in(4, seed) } else { Aged::new(nodes, 50, seed) };
+                compare(&format!("seed {seed}"), aged, &mut stdout())?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Churn { nodes, stay } => churn(nodes, &stay),
         Task::Instructions => instructions(),
     }
 }
@@ -86,6 +112,16 @@ fn consolidation(nodes: usize) -> Result<ExitCode> {
     writeln!(stdout(), "load after: {}", load())?;
     let differ = rows.iter().any(|row| row.differ > 0);
     Ok(if differ { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn churn(nodes: usize, stay: &[usize]) -> Result<ExitCode> {
+    writeln!(stdout(), "load before: {}", load())?;
+    let mut good = true;
+    for stay in stay {
+        good &= karpenter_bench::churn::write(nodes, *stay, &mut stdout())?;
+    }
+    writeln!(stdout(), "load after: {}", load())?;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn once(scenario: &str, planner: &str) -> Result<ExitCode> {

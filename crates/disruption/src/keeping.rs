@@ -75,7 +75,12 @@ impl Keeping {
 
     /// What a set that saves so much per hour is worth, with what it disturbs.
     pub(crate) fn value(&self, savings: f64, nodes: &[&Candidate<'_>]) -> f64 {
-        savings - self.moving * (WEIGHED / MOVING) * nodes.iter().map(|one| one.reschedule_cost).sum::<f64>()
+        self.weighed(savings, nodes.iter().map(|one| one.reschedule_cost).sum())
+    }
+
+    /// The same, where it is known what is disturbed.
+    pub(crate) fn weighed(&self, savings: f64, disturbed: f64) -> f64 {
+        savings - self.moving * (WEIGHED / MOVING) * disturbed
     }
 }
 

@@ -1,9 +1,13 @@
 //! What would become of the pods of nodes that go (DIS-81 … DIS-92).
 
+mod following;
+
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use karpenter_model::duration::GoDuration;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pdb::{self, PdbIndex};
 use karpenter_model::pod::{PodId, PodView};
@@ -12,6 +16,8 @@ use karpenter_solver::{Asking, NodeId, Options, Placement, Plan, PlannedClaim, P
 
 use crate::candidates::{Candidate, Facts};
 use crate::consolidatable::window_end;
+
+pub(crate) use self::following::Kept;
 
 /// What a method asks for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,13 +136,15 @@ pub struct Simulator<'a> {
     planned: &'a BTreeMap<PodId, Arc<PodView>>,
     unsettled: BTreeSet<String>,
     /// Nodes that are not initialized, with their claims.
-    starting: BTreeMap<&'a str, &'a str>,
+    starting: OnceCell<BTreeMap<&'a str, &'a str>>,
     budgets: PdbIndex<'a>,
     /// Some node is about to restart, and receives nobody whoever asks (Z29).
     some_reboot: bool,
     now: Timestamp,
     /// Somebody has asked something.
     asked: bool,
+    /// The first moment at which a pod that may not move now may, though nothing happens to it.
+    until: Option<Timestamp>,
 }
 
 /// The snapshot, compiled for questions.
@@ -166,9 +174,16 @@ impl<'a> Simulator<'a> {
         rules: &LabelRules,
         options: Options,
     ) -> Self {
-        let unsettled = snapshot.nodes.iter().filter(|node| is_rebooting(node) || is_unsettled(node, facts));
-        let starting = snapshot.nodes.iter().filter(|node| !node.is_initialized());
-        let claim = |node: &'a ExistingNode| node.claim.as_ref().map_or("", |claim| claim.name.as_str());
+        let windows = facts.pools.values().filter_map(|pool| pool.view.consolidate_after.duration());
+        let longest = windows.map(GoDuration::as_signed).max().unwrap_or_default();
+        let (mut unsettled, mut some_reboot) = (BTreeSet::new(), false);
+        for node in &snapshot.nodes {
+            let rebooting = is_rebooting(node);
+            some_reboot |= rebooting;
+            if rebooting || (is_recent(node, longest, facts.now) && is_unsettled(node, facts)) {
+                unsettled.insert(node.name().to_owned());
+            }
+        }
         Self {
             snapshot,
             rules: rules.clone(),
@@ -176,12 +191,13 @@ impl<'a> Simulator<'a> {
             known: Known::NotYet,
             options,
             planned,
-            unsettled: unsettled.map(|node| node.name().to_owned()).collect(),
-            starting: starting.map(|node| (node.name(), claim(node))).collect(),
+            unsettled,
+            starting: OnceCell::new(),
             budgets: PdbIndex::new(facts.budgets),
-            some_reboot: snapshot.nodes.iter().any(is_rebooting),
+            some_reboot,
             now: facts.now,
             asked: false,
+            until: None,
         }
     }
 
@@ -200,10 +216,6 @@ impl<'a> Simulator<'a> {
     pub(crate) fn has_unsettled(&self) -> bool {
         // Where some restart, each answer would take a pass of its own.
         !self.unsettled.is_empty() && !self.some_reboot
-    }
-
-    pub(crate) fn is_unsettled(&self, node: &ExistingNode) -> bool {
-        self.unsettled.contains(node.name())
     }
 
     pub fn snapshot(&self) -> &'a Snapshot {
@@ -265,8 +277,11 @@ impl<'a> Simulator<'a> {
 
     /// What was settled is forgotten: the cluster is as it is.
     pub(crate) fn forget(&mut self) {
-        if matches!(self.known, Known::Compiled(_) | Known::Changed) {
-            self.known = Known::NotYet;
+        match &self.known {
+            // Nothing was settled, so there is nothing to forget.
+            Known::Compiled(known) if !known.has_kept() => {}
+            Known::Compiled(_) | Known::Changed => self.known = Known::NotYet,
+            Known::NotYet | Known::Never => {}
         }
     }
 
@@ -275,18 +290,24 @@ impl<'a> Simulator<'a> {
         self.asked = true;
         if matches!(self.known, Known::NotYet) {
             let options = Options { planner: Planner::Reference, ..self.options_for(Question::default()) };
-            let moves = |node: &ExistingNode, pod: &Arc<PodView>| {
-                let moves = !node.is_going() && pod.is_reschedulable() && self.may_move(pod);
-                moves.then(|| self.planned.get(&pod.id).unwrap_or(pod).clone())
-            };
+            let mut until = None;
+            let moves = |node: &ExistingNode, pod: &Arc<PodView>| self.moves(node, pod, &mut until);
             let unsettled = |node: &ExistingNode| self.unsettled.contains(node.name());
             let known = WhatIf::new(self.snapshot, &self.rules, &options, moves, unsettled);
+            self.until = until;
             self.known = known.map_or(Known::Never, |known| Known::Compiled(Box::new(known)));
         }
         match &mut self.known {
             Known::Compiled(known) => Some(known),
             Known::NotYet | Known::Changed | Known::Never => None,
         }
+    }
+
+    /// The candidate in the compiled snapshot.
+    pub(crate) fn node_of(&mut self, candidate: &Candidate<'_>) -> Option<NodeId> {
+        let at = self.snapshot.nodes.element_offset(candidate.node);
+        let known = self.compiled()?;
+        at.map_or_else(|| known.node(candidate.name()), |at| known.node_at(at, candidate.node))
     }
 
     /// Somebody who finds cheaper nodes than the specified order does plans.
@@ -355,12 +376,17 @@ impl<'a> Simulator<'a> {
         for pod in plan.untried.iter().filter(|pod| !waits(pod)) {
             all.insert(pod.clone(), "the simulation was stopped".to_owned());
         }
-        if self.starting.is_empty() {
+        let claim = |node: &'a ExistingNode| node.claim.as_ref().map_or("", |claim| claim.name.as_str());
+        let starting = self.starting.get_or_init(|| {
+            let starting = self.snapshot.nodes.iter().filter(|node| !node.is_initialized());
+            starting.map(|node| (node.name(), claim(node))).collect()
+        });
+        if starting.is_empty() {
             return all.into_iter().collect();
         }
         for (pod, place) in plan.placed.iter().filter(|(pod, _)| moved.contains(*pod)) {
             let Placement::Existing(name) = place else { continue };
-            if let Some(claim) = self.starting.get(name.as_str()) {
+            if let Some(claim) = starting.get(name.as_str()) {
                 all.insert(
                     pod.clone(),
                     format!("would go to node {name} (NodeClaim {claim}), which is not initialized"),
@@ -373,6 +399,14 @@ impl<'a> Simulator<'a> {
 
 fn is_rebooting(node: &ExistingNode) -> bool {
     node.claim.as_ref().is_some_and(|claim| claim.rebooting)
+}
+
+/// Pods came or went within the longest window of any pool. Which one the node's is takes longer to find out.
+fn is_recent(node: &ExistingNode, longest: SignedDuration, now: Timestamp) -> bool {
+    node.claim.as_ref().is_some_and(|claim| {
+        let quiet_since = claim.last_pod_event.unwrap_or(claim.initialized.since);
+        !longest.is_zero() && now < quiet_since.saturating_add(longest).unwrap_or(Timestamp::MAX)
+    })
 }
 
 /// Pods came or went within the window of the node's pool (DIS-70, SCH-98).

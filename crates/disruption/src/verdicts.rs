@@ -4,8 +4,6 @@
 
 mod cache;
 
-use std::collections::BTreeSet;
-
 use karpenter_solver::{Asking, NodeId};
 
 use crate::candidates::Candidate;
@@ -52,38 +50,40 @@ pub fn of(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<
 
 /// With what it read.
 fn of_reading(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> (Verdict, Reads) {
-    quick(candidate, look, simulator).unwrap_or_else(|| {
-        let verdict = match option::compute(&[candidate], look, simulator) {
-            Ok(found) if found.replacements.is_empty() => Verdict::Delete { savings: found.savings },
-            Ok(found) => Verdict::Replace { savings: found.savings },
-            Err(why) => Verdict::Stays(why),
-        };
-        (verdict, Reads::Everything)
-    })
+    quick(candidate, look, simulator).unwrap_or_else(|| (simulated(candidate, look, simulator), Reads::Everything))
+}
+
+/// The verdict by a simulation in any case, with names of pods and places: what all others are measured by.
+pub fn simulated(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> Verdict {
+    match option::compute(&[candidate], look, simulator) {
+        Ok(found) if found.replacements.is_empty() => Verdict::Delete { savings: found.savings },
+        Ok(found) => Verdict::Replace { savings: found.savings },
+        Err(why) => Verdict::Stays(why),
+    }
 }
 
 /// The same without naming pods and places; `None` where that takes a closer look.
 fn quick(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'_>) -> Option<(Verdict, Reads)> {
     let plans_better = simulator.plans_better();
     let price = candidate.price.per_hour();
+    let node: NodeId = simulator.node_of(candidate)?;
     let known = simulator.compiled()?;
-    let node: NodeId = known.node(candidate.name())?;
-    let (claim, receivers) = known.without(&[node], Asking { leave_unsettled_alone: true }, |answer| {
+    if known.has_room_for(node) {
+        return Some((Verdict::Delete { savings: price }, Reads::Room));
+    }
+    let (claim, trace) = known.without(&[node], Asking { leave_unsettled_alone: true }, |answer| {
         if answer.homeless() > 0 || answer.moves_to_starting_nodes() {
             return None;
         }
-        let receivers: BTreeSet<NodeId> = answer.moves().map(|(_, node)| node).collect();
         let claim = match answer.claims() {
             0 => Ok(None),
             _ if plans_better => return None,
             1 => Ok(Some(answer.claim()?)),
             many => Err(Hopeless::ManyNodes(many)),
         };
-        Some((claim, receivers))
+        Some((claim, answer.trace()))
     })??;
-    let names = receivers.into_iter().map(|node| known.name(node).to_owned()).collect();
-    let overflow = !matches!(claim, Ok(None));
-    let mut reads = Reads::of(known.residents(node), names, overflow);
+    let mut reads = Reads::Traced(trace);
     let verdict = match claim {
         Err(why) => Verdict::Stays(why),
         Ok(None) => Verdict::Delete { savings: price },

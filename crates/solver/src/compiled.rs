@@ -25,6 +25,8 @@ pub(crate) mod pass;
 pub(crate) mod pods;
 pub(crate) mod pools;
 pub(crate) mod queues;
+pub(crate) mod refresh;
+pub(crate) mod room;
 pub(crate) mod stock;
 pub(crate) mod undo;
 pub(crate) mod what_if;

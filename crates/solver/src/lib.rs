@@ -41,7 +41,7 @@ pub use plan::{
     appraise, effective_zones, plan, plan_until,
 };
 pub use shapes::{Cheaper, Fill, Lack, NodeRefusal, NodesLeft, NodesRefuse, Shape, refusing_nodes, shape};
-pub use what_if::{Answer, Asking, NodeId, WhatIf};
+pub use what_if::{Answer, Asking, NodeId, Trace, WhatIf};
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ mod creation;
 mod daemons;
 mod devices;
 mod drafts;
+mod following;
 mod limits;
 mod many;
 mod min_values;

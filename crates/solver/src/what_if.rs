@@ -1,5 +1,7 @@
 //! What would become of the pods of nodes that go, asked of one compiled snapshot.
 
+mod following;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use crate::compiled::what_if::Parked;
 use crate::options::Options;
 use crate::places::PodList;
 use crate::plan::{Placement, Plan, PlannedClaim};
+
+pub use self::following::Trace;
 
 /// A node of the snapshot, by its place in the order of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +53,9 @@ pub struct WhatIf {
     usages: BTreeMap<String, (usize, Resources)>,
     /// New nodes of answers that were kept.
     kept_claims: usize,
+    /// Some answer was kept, so it is not the cluster as it is.
+    has_kept: bool,
+    known: following::Known,
 }
 
 impl std::fmt::Debug for WhatIf {
@@ -108,7 +115,20 @@ impl WhatIf {
         }
         let base = pass.mark();
         let parked = Some(pass.park());
-        Some(Self { compiled, parked, base, residents, slots, unsettled: restless, ranks, usages, kept_claims: 0 })
+        let known = following::Known::default();
+        Some(Self {
+            compiled,
+            parked,
+            base,
+            residents,
+            slots,
+            unsettled: restless,
+            ranks,
+            usages,
+            kept_claims: 0,
+            has_kept: false,
+            known,
+        })
     }
 
     /// The node with this name.
@@ -129,6 +149,11 @@ impl WhatIf {
     pub fn has_guests(&self, node: NodeId) -> bool {
         let slot = self.slots[node.0];
         self.parked.as_ref().zip(slot).is_some_and(|(parked, slot)| parked.guests(slot) > 0)
+    }
+
+    /// Some answer was kept: it is not the cluster as it is any more.
+    pub fn has_kept(&self) -> bool {
+        self.has_kept
     }
 
     /// Some pool may not grow as it likes.
@@ -184,6 +209,7 @@ impl WhatIf {
             }
             self.kept_claims = pass.claims.len();
             self.base = pass.mark();
+            self.has_kept = true;
             for node in nodes {
                 let source = &pass.compiled.nodes[node.0].source;
                 if let Some((_, usage)) = source.pool().and_then(|pool| self.usages.get_mut(pool)) {

@@ -20,6 +20,7 @@ use karpenter_model::pool::PoolView;
 use karpenter_model::resources::Resources;
 use karpenter_model::shared::Labels;
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
+use karpenter_model::taints::Taint;
 use karpenter_solver::{Options, Placement, Plan, PlannedClaim, Reserved, Solver};
 
 use super::parts::{GI, MI, Market, near, on_demand, open, spread, waiting};
@@ -180,6 +181,17 @@ impl Aged {
         }
         self.bind(pods, &simulated.plan, new);
         simulated.moved
+    }
+
+    /// The commands have all started: nobody new comes to their nodes.
+    pub fn start(&mut self, commands: &[Command]) {
+        let going: BTreeSet<&str> =
+            commands.iter().flat_map(|command| &command.going).map(|g| g.node.as_str()).collect();
+        for node in self.snapshot.nodes.iter_mut().filter(|node| going.contains(node.name())) {
+            if let Some(view) = &mut node.node {
+                Arc::make_mut(view).taints.push(Taint::disrupted());
+            }
+        }
     }
 
     /// Pods are where the plan says.

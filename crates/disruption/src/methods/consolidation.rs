@@ -26,7 +26,7 @@ pub use self::by_value::{Outlook, Searched};
 const WINDOW: usize = 100;
 
 /// Pools that an earlier scan did not get to; they come first in the next (DIS-126).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Seen {
     pub unseen: BTreeSet<String>,
     /// What earlier scans found out.
@@ -210,17 +210,29 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
     /// The node that saves most by going by itself, for what that asks of its pods (X7); where the specification is wanted, the first
     /// that can (DIS-126 … DIS-130).
     pub fn single(mut self, seen: &mut Seen, should_stop: &mut dyn FnMut() -> bool) -> Decided {
+        let some = !self.candidates.is_empty();
+        if some {
+            seen.verdicts.refresh(self.look, self.simulator);
+        }
+        let (commands, settled) = self.scan(seen, should_stop);
+        if some {
+            seen.verdicts.keep(self.look, self.simulator);
+        }
+        self.decided(commands, settled)
+    }
+
+    /// What to do, and whether there is nothing to do.
+    fn scan(&mut self, seen: &mut Seen, should_stop: &mut dyn FnMut() -> bool) -> (Vec<Command>, bool) {
         let candidates = self.candidates.clone();
         let mut unseen: BTreeSet<String> =
             candidates.iter().map(|candidate| candidate.pool_name().to_owned()).collect();
         let mut skipped = false;
         let mut open: Vec<(f64, &Candidate<'a>)> = Vec::new();
-        seen.verdicts.refresh(self.look, self.simulator);
         for candidate in interleaved(&candidates, &seen.unseen) {
             if should_stop() {
                 self.timed_out = true;
                 seen.unseen = unseen;
-                return self.decided(Vec::new(), false);
+                return (Vec::new(), false);
             }
             unseen.remove(candidate.pool_name());
             if self.allowances.get(candidate.pool_name()).is_none_or(|allowance| allowance.remaining() == 0) {
@@ -239,7 +251,7 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
                 }
                 _ => {
                     if let Some(command) = self.alone(candidate) {
-                        return self.decided(vec![command], false);
+                        return (vec![command], false);
                     }
                 }
             }
@@ -247,8 +259,8 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         seen.unseen.clear();
         open.sort_by(|a, b| b.0.total_cmp(&a.0));
         match open.into_iter().find_map(|(_, candidate)| self.alone(candidate)) {
-            Some(command) => self.decided(vec![command], false),
-            None => self.decided(Vec::new(), !skipped),
+            Some(command) => (vec![command], false),
+            None => (Vec::new(), !skipped),
         }
     }
 

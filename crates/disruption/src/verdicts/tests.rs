@@ -16,10 +16,9 @@ use karpenter_model::taints::{Effect, Taint, Toleration};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Cache, Verdict, of};
+use super::{Cache, Verdict, of, simulated};
 use crate::candidates::{Candidate, Class};
 use crate::look::Look;
-use crate::option;
 use crate::simulation::{Question, Simulated, Simulator};
 use crate::testing::{Cluster, ZONES, instance_type, running, waiting};
 
@@ -252,11 +251,7 @@ proptest! {
         same_simulations(&look, &mut simulator, &candidates);
         let mut plain = new().uncompiled();
         for candidate in &candidates {
-            let want = match option::compute(&[candidate], &look, &mut plain) {
-                Ok(found) if found.replacements.is_empty() => Verdict::Delete { savings: found.savings },
-                Ok(found) => Verdict::Replace { savings: found.savings },
-                Err(why) => Verdict::Stays(why),
-            };
+            let want = simulated(candidate, &look, &mut plain);
             prop_assert_eq!(of(candidate, &look, &mut simulator), want, "{}", candidate.name());
         }
     }
@@ -347,45 +342,100 @@ proptest! {
             }
             let look = cluster.look();
             let mut simulator = Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options);
-            cache.refresh(&look, &simulator);
+            cache.refresh(&look, &mut simulator);
+            let mut plain = Simulator::new(look.snapshot, &look.facts, look.planned, look.rules, look.options).uncompiled();
             let candidates = look.candidates(Class::Graceful, &mut Vec::new());
             for candidate in &candidates {
-                let (verdict, known) = cache.of(candidate, &look, &mut simulator);
-                let fresh = of(candidate, &look, &mut simulator);
-                prop_assert_eq!(verdict, fresh, "{} known: {}, after {:?}", candidate.name(), known, event);
+                let (verdict, anew) = cache.of(candidate, &look, &mut simulator);
+                let fresh = simulated(candidate, &look, &mut plain);
+                prop_assert_eq!(verdict, fresh, "{} anew: {}, after {:?}", candidate.name(), anew, event);
             }
+            same_simulations(&look, &mut simulator, &candidates);
+            cache.keep(&look, &mut simulator);
         }
     }
 }
 
-/// G14: a pod that ends far behind the nodes that a verdict looked at changes nothing about it.
+/// How many verdicts took a simulation.
+fn judge(cluster: &Cluster, cache: &mut Cache) -> usize {
+    cluster.with(|look, simulator| {
+        cache.refresh(look, simulator);
+        let candidates = look.candidates(Class::Graceful, &mut Vec::new());
+        let anew = candidates.iter().filter(|candidate| cache.of(candidate, look, simulator).1).count();
+        cache.keep(look, simulator);
+        anew
+    })
+}
+
+fn many(count: usize, cpus: &[i64]) -> Cluster {
+    let mut cluster = Cluster::new([instance_type("small", 4, 0.4, &[])]).pool("p", |_| ());
+    for at in 0..count {
+        let pods = cpus.iter().enumerate().map(|(turn, cpu)| running(&format!("x{at}-{turn}"), *cpu));
+        cluster = cluster.node(&format!("n{at:02}"), "p", "small", pods);
+    }
+    cluster
+}
+
+/// G14: where there is more than enough room, nobody has to be asked, whatever happens.
+#[test]
+fn room_for_all_needs_no_simulation() {
+    let mut cache = Cache::default();
+    let cluster = many(20, &[1, 1]);
+    assert_eq!(judge(&cluster, &mut cache), 0);
+    let ended = happens(cluster, Event::Ends(19, 0), 0);
+    assert_eq!(judge(&ended, &mut cache), 0);
+    assert_eq!(judge(&happens(ended, Event::Ends(0, 0), 0), &mut cache), 0);
+}
+
+/// G14: where there is none, a pod that ends concerns its node, and those with pods that it now has room for.
 #[test]
 fn most_verdicts_outlive_a_change() {
-    let mut cluster = Cluster::new([instance_type("small", 4, 0.4, &[])]).pool("p", |_| ());
-    for at in 0..20 {
-        cluster = cluster.node(
-            &format!("n{at:02}"),
-            "p",
-            "small",
-            [running(&format!("x{at}"), 1), running(&format!("y{at}"), 1)],
-        );
-    }
     let mut cache = Cache::default();
-    let mut judge = |cluster: &Cluster| {
-        cluster.with(|look, simulator| {
-            cache.refresh(look, simulator);
-            let kept = cache.len();
-            for candidate in look.candidates(Class::Graceful, &mut Vec::new()) {
-                cache.of(&candidate, look, simulator);
-            }
-            kept
-        })
+    // Nobody has room for the larger one of each.
+    let cluster = many(20, &[3, 1]);
+    assert_eq!(judge(&cluster, &mut cache), 20);
+    assert_eq!(judge(&cluster, &mut cache), 0, "nothing has happened");
+    let small = happens(cluster, Event::Ends(7, 1), 0);
+    assert_eq!(judge(&small, &mut cache), 20, "each has a pod that fits there");
+    let mut cache = Cache::default();
+    let odd = many(20, &[3]).node("z", "p", "small", [running("z1", 2), running("z2", 2)]);
+    assert_eq!(judge(&odd, &mut cache), 21);
+    let free = happens(odd, Event::Ends(20, 1), 0);
+    assert_eq!(judge(&free, &mut cache), 1, "two CPUs are of no use to those who ask for three");
+}
+
+/// G14, DIS-32: budgets of pods that change, and protection that ends, change who moves.
+#[test]
+fn who_may_move_is_looked_at_again() {
+    let cluster = many(3, &[3]);
+    let mut cache = Cache::default();
+    assert_eq!(judge(&cluster, &mut cache), 3);
+    let labelled = |cluster: Cluster| {
+        let mut cluster = cluster;
+        for node in &mut cluster.snapshot.nodes {
+            let pods = node.pods.iter().map(|pod| {
+                let mut pod = PodView::clone(pod);
+                pod.labels.insert("app".to_owned(), "web".to_owned());
+                pod.into()
+            });
+            node.pods = pods.collect();
+        }
+        cluster
     };
-    assert_eq!(judge(&cluster), 0);
-    assert_eq!(judge(&cluster), 20, "nothing has happened");
-    let ended = happens(cluster, Event::Ends(19, 0), 0);
-    assert_eq!(judge(&ended), 19);
-    assert_eq!(judge(&happens(ended, Event::Ends(0, 0), 0)), 0, "all pods go to the first nodes");
+    let cluster = labelled(cluster);
+    assert_eq!(judge(&cluster, &mut cache), 3, "other pods");
+    let more = cluster.clone().pdb(pdb("allows", "web", 5));
+    assert_eq!(judge(&more, &mut cache), 0, "a budget that lets pods go changes nothing");
+    let mut none = cluster.clone();
+    none.pdbs = vec![std::sync::Arc::new(pdb("allows", "web", 1))];
+    assert_eq!(judge(&none, &mut cache), 0, "how many go at once is not the question");
+    let never = cluster.pdb(pdb("never", "web", -1));
+    let (held, known) = never.with(|look, simulator| {
+        cache.refresh(look, simulator);
+        let moved = simulator.compiled().map(|known| known.node("n00").map_or(0, |node| known.residents(node).len()));
+        (moved, cache.len())
+    });
+    assert_eq!((held, known), (Some(0), 0), "nobody moves any more");
 }
 
 /// DIS-87: what keeps a node is said as by the simulation itself.

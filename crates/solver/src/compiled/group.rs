@@ -146,6 +146,11 @@ impl Group {
         }
     }
 
+    /// Domains that a pod may be in, whatever their counts. `pod`: those that it allows, all where there is none.
+    pub(crate) fn domains<'g>(&'g self, pod: Option<&'g Bits>) -> impl Iterator<Item = usize> + 'g {
+        self.present.iter().filter(move |domain| pod.is_none_or(|allowed| allowed.has(*domain)))
+    }
+
     /// Nobody is anywhere.
     pub(crate) fn is_vacant(&self) -> bool {
         self.occupied == 0

@@ -2,6 +2,7 @@
 
 mod badges;
 mod leaving;
+mod recount;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,7 @@ use karpenter_model::taints::Toleration;
 
 use self::badges::Badges;
 use self::leaving::{LeftPod, Support};
+pub(crate) use self::recount::Touched;
 use super::algebra::{Algebra, Asked, KeyId, ReqId, SetId};
 use super::bits::Bits;
 use super::domains::Universe;

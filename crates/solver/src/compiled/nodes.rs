@@ -14,6 +14,7 @@ use super::algebra::{Algebra, ReqId};
 use super::amounts::{Amounts, Names};
 use super::intern::{Id, id};
 use super::pods::{BadgeId, Pods};
+use super::refresh::has;
 use crate::attachments::{Attached, attachment_limits, ports_of};
 use crate::daemons::missing_daemons;
 
@@ -112,6 +113,44 @@ impl Node {
             badges: badges.into_iter().collect(),
             shy,
             source: source.clone(),
+        }
+    }
+
+    /// The same node with other pods, where nothing else about it has changed, nobody waits and no DaemonSet is to come.
+    pub(crate) fn with_other_pods(&self, source: &ExistingNode, with: &mut Reading<'_>) -> Self {
+        let counts = |pod: &&Arc<PodView>| !pod.is_terminal();
+        let left = || self.source.pods.iter().filter(|pod| !has(&source.pods, pod)).filter(counts);
+        let came = || source.pods.iter().filter(|pod| !has(&self.source.pods, pod)).filter(counts);
+        let mut badges: BTreeMap<BadgeId, u32> = self.badges.iter().copied().collect();
+        for pod in left().filter(|pod| pod.deleting_since.is_none()) {
+            if let Some(count) = badges.get_mut(&with.pods.badge(pod)) {
+                *count -= 1;
+            }
+        }
+        for pod in came().filter(|pod| pod.deleting_since.is_none()) {
+            *badges.entry(with.pods.badge(pod)).or_default() += 1;
+        }
+        badges.retain(|_, count| *count > 0);
+        let mut shy = self.shy.clone();
+        shy.retain(|(pod, _)| has(&source.pods, pod));
+        shy.extend(came().flat_map(|pod| pod.scheduling.anti_affinity.iter().map(|term| (pod.clone(), term.clone()))));
+        let mut volumes = Attached::default();
+        source.pods.iter().for_each(|pod| volumes.add(pod));
+        Self {
+            source: source.clone(),
+            name: self.name.clone(),
+            hostname: self.hostname.clone(),
+            going: self.going,
+            initialized: self.initialized,
+            req: self.req,
+            taints: self.taints,
+            available: with.names.amounts(&source.available()),
+            ports: source.pods.iter().flat_map(|pod| ports_of(pod)).collect(),
+            volumes,
+            limits: self.limits.clone(),
+            badges: badges.into_iter().collect(),
+            moving: Vec::new(),
+            shy,
         }
     }
 

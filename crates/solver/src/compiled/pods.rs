@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -207,6 +208,33 @@ impl Pods {
         }
     }
 
+    /// The pods of a node that run and might move, after all others; their places in the list. `before`: those of the node until
+    /// now, of which most are the same.
+    pub(crate) fn add_residents(
+        &mut self,
+        residents: &[Arc<PodView>],
+        before: Range<usize>,
+        going: &BTreeSet<&str>,
+        names: &mut Names,
+    ) -> Range<usize> {
+        let mut pending = Vec::with_capacity(residents.len());
+        for pod in residents {
+            // A pod of a node that stays is what it was as long as it is the same object.
+            if let Some(known) = before.clone().find(|at| Arc::ptr_eq(&self.all[*at], pod)) {
+                pending.push(self.pending[known]);
+                continue;
+            }
+            let mut one = self.look_at(pod, moves_freely(pod, going), &mut Last::default(), names);
+            let badge = self.badge(pod);
+            one.class = self.class(Class { shape: one.shape, kind: one.kind, badge });
+            pending.push(Pending { like_last: false, ..one });
+        }
+        let start = self.pending.len();
+        self.pending.extend(pending);
+        Arc::make_mut(&mut self.all).extend(residents.iter().cloned());
+        start..self.pending.len()
+    }
+
     /// Pods that run and are to move, by the node they run on: they are not counted there.
     pub(crate) fn moving(&self) -> BTreeMap<&str, Vec<&PodId>> {
         let mut moving: BTreeMap<&str, Vec<&PodId>> = BTreeMap::new();
@@ -270,7 +298,7 @@ impl Pods {
         at
     }
 
-    fn read_terms<'a>(&mut self, terms: impl Iterator<Item = &'a AffinityTerm>) {
+    pub(crate) fn read_terms<'a>(&mut self, terms: impl Iterator<Item = &'a AffinityTerm>) {
         terms.for_each(|term| self.read_selector(term.selector.as_ref()));
     }
 

@@ -13,8 +13,9 @@ use super::Compiled;
 use super::bits::Bits;
 use super::claims::Claim;
 use super::group::Site;
-use super::groups::{GroupRef, Groups, World};
-use super::intern::{Id, PairMemo, id};
+use super::groups::{GroupRef, Groups, Touched, World};
+use super::intern::{Id, NONE, PairMemo, id};
+use super::nodes::Node;
 use super::pass::{Choices, Demand, NodeSign, Pass, PoolState, Sign, Slot, Variant};
 use super::undo::Change;
 use crate::devices::Devices;
@@ -137,6 +138,44 @@ impl<'c> Pass<'c> {
             let terms = self.inverse_of_terms[kind].as_deref().unwrap_or_default();
             self.groups.leave_pod(node, badge, terms, world, algebra);
         }
+    }
+
+    /// Another node of the same name and place, before anybody has gone anywhere; `None` where it asks about something new.
+    pub(crate) fn exchange(&mut self, at: usize, slot: Option<usize>, node: Node, touched: &mut Touched) -> Option<()> {
+        let Compiled { algebra, nodes, hosts, pods, taints, namespaces, .. } = &mut *self.compiled;
+        let world = World { nodes, hosts, badges: &pods.badges, taints, namespaces };
+        self.groups.recount(at, &node, touched, world, algebra)?;
+        if let Some(slot) = slot {
+            self.slots[slot].available.clone_from(&node.available);
+            for shape in 0..self.too_small.len() {
+                if self.fits(id(shape), &node.available) {
+                    self.too_small[shape].clear(slot);
+                } else {
+                    self.too_small[shape].set(slot);
+                }
+            }
+        }
+        self.compiled.nodes[at] = node;
+        Some(())
+    }
+
+    /// There may be more pods, kinds, shapes and classes than when the pass began.
+    pub(crate) fn make_room(&mut self) {
+        let Compiled { pods, .. } = &*self.compiled;
+        let (kinds, shapes) = (pods.kinds.len(), pods.shapes.len());
+        self.groups.know_badges(&pods.badges);
+        self.placed.resize(pods.pending.len(), None);
+        self.refused.resize(pods.pending.len(), None);
+        self.failed.resize(pods.classes.len(), None);
+        self.first.resize(kinds, NONE);
+        self.inverse.resize(kinds, Vec::new());
+        self.inverse_of_terms.resize(kinds, None);
+        self.too_small.resize(shapes, Bits::default());
+        for kind in 0..kinds {
+            self.first_variant(id(kind));
+        }
+        // What failed before might not fail now.
+        self.epoch += 1;
     }
 
     /// So much of the limits of a pool is used now.

@@ -13,12 +13,12 @@ use super::random::{Overrides, any_cluster, any_pod, text};
 use crate::{Asking, NodeId, Plan, WhatIf, plan};
 
 /// Some pods stay where they are whatever happens to their node.
-fn moves(_: &ExistingNode, pod: &Arc<PodView>) -> Option<Arc<PodView>> {
+pub(super) fn moves(_: &ExistingNode, pod: &Arc<PodView>) -> Option<Arc<PodView>> {
     (pod.is_reschedulable() && !pod.uid.ends_with('7')).then(|| pod.clone())
 }
 
 /// The cluster without the nodes, planned from nothing (DIS-81, DIS-82, DIS-193).
-fn from_scratch(cluster: &Cluster, snapshot: &Snapshot, going: &[&str], asking: Asking) -> Plan {
+pub(super) fn from_scratch(cluster: &Cluster, snapshot: &Snapshot, going: &[&str], asking: Asking) -> Plan {
     let mut world = snapshot.clone();
     for node in &mut world.nodes {
         node.leaving = going.contains(&node.name());
@@ -35,11 +35,11 @@ fn from_scratch(cluster: &Cluster, snapshot: &Snapshot, going: &[&str], asking: 
     plan(&world, &cluster.rules, &cluster.options)
 }
 
-fn what_if(cluster: &Cluster, snapshot: &Snapshot) -> WhatIf {
+pub(super) fn what_if(cluster: &Cluster, snapshot: &Snapshot) -> WhatIf {
     WhatIf::new(snapshot, &cluster.rules, &cluster.options, moves, |node| node.unsettled).unwrap()
 }
 
-fn ask(known: &mut WhatIf, going: &[&str], asking: Asking) -> Plan {
+pub(super) fn ask(known: &mut WhatIf, going: &[&str], asking: Asking) -> Plan {
     let nodes: Vec<NodeId> = going.iter().map(|name| known.node(name).unwrap()).collect();
     known
         .without(&nodes, asking, |answer| {
@@ -50,7 +50,7 @@ fn ask(known: &mut WhatIf, going: &[&str], asking: Asking) -> Plan {
         .unwrap()
 }
 
-fn active(snapshot: &Snapshot) -> Vec<&str> {
+pub(super) fn active(snapshot: &Snapshot) -> Vec<&str> {
     snapshot.nodes.iter().filter(|node| !node.is_going()).map(ExistingNode::name).collect()
 }
 

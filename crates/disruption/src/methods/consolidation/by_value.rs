@@ -1,7 +1,8 @@
 //! Sets of nodes by what they are worth: as many as the budgets allow, with several replacements where that is cheaper, in
 //! commands that stand by themselves.
 //!
-//! Nodes that save most for the room that they give up, with what moving their pods counts, come first ([`Keeping`]). The run of
+//! Nodes that save most for the room that they give up, with what moving their pods counts, come first ([`Keeping`]); the same is
+//! done with those first that save most for each pod that moves, and where that saves about as much, fewer pods move. The run of
 //! them is looked for of which the others can take most, or a short one that is better replaced as a whole. Then nodes whose
 //! pods still find room go one by one, and what is left is tried in small groups with new nodes, then one by one. Every
 //! command is found in the cluster that those before it leave behind, and a node that receives pods stays, so no pod moves twice.
@@ -57,6 +58,30 @@ pub struct Searched {
     pub outlook: Outlook,
 }
 
+/// Who goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Whoever saves most for the room that he gives up.
+    ByRoom,
+    /// Whoever saves most for each pod that moves.
+    ByPods,
+}
+
+/// What one order came up with.
+struct Tried {
+    commands: Vec<Command>,
+    /// Budgets kept some nodes.
+    skipped: bool,
+}
+
+impl Tried {
+    fn value(&self, keeping: Keeping) -> f64 {
+        let savings: f64 = self.commands.iter().map(|command| command.savings).sum();
+        let going = self.commands.iter().flat_map(|command| &command.going);
+        keeping.weighed(savings, going.map(|going| going.reschedule_cost).sum())
+    }
+}
+
 impl<'a> Consolidation<'_, 'a, '_> {
     /// Without the specified limits on the number of nodes and replacements; falls back to these where
     /// questions cannot be asked of a compiled snapshot.
@@ -68,10 +93,35 @@ impl<'a> Consolidation<'_, 'a, '_> {
             let found = decided.commands.iter().map(|command| command.savings).sum();
             return Searched { decided, outlook: Outlook { most, found } };
         }
+        let keeping = Keeping::of(&self.candidates, self.look);
+        let (allowances, noted) = (self.allowances.clone(), self.notes.len());
+        let mut tried = self.search(Order::ByRoom, keeping, should_stop);
+        if !tried.commands.is_empty() && !self.timed_out && self.candidates.len() <= MANY {
+            let notes = self.notes.split_off(noted);
+            self.allowances = allowances;
+            let other = self.search(Order::ByPods, keeping, should_stop);
+            if self.timed_out || other.value(keeping) <= tried.value(keeping) {
+                self.notes.truncate(noted);
+                self.notes.extend(notes);
+                self.timed_out = false;
+            } else {
+                tried = other;
+            }
+        }
+        let Tried { commands, skipped } = tried;
+        let found = commands.iter().map(|command: &Command| command.savings).sum();
+        let settled = commands.is_empty() && !skipped && !self.timed_out;
+        Searched { decided: self.decided(commands, settled), outlook: Outlook { most, found } }
+    }
+
+    /// Commands that are found where nodes go in this order.
+    fn search(&mut self, order: Order, keeping: Keeping, should_stop: &mut dyn FnMut() -> bool) -> Tried {
         let candidates = self.candidates.clone();
-        let keeping = Keeping::of(&candidates, self.look);
         let now = self.look.facts.now;
-        let gain = |one: &'_ Candidate<'a>| keeping.gain(one, one.cost_by_age(now));
+        let gain = |one: &'_ Candidate<'a>| match order {
+            Order::ByRoom => keeping.gain(one, one.cost_by_age(now)),
+            Order::ByPods => one.price.per_hour() / one.cost_by_age(now),
+        };
         let mut order: Vec<(f64, &Candidate<'a>)> = candidates.iter().map(|one| (gain(one), one)).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.name().cmp(b.1.name())));
         let mut left: Vec<&Candidate<'a>> = Vec::new();
@@ -100,9 +150,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         }
         self.replace_groups(&left, &mut commands, should_stop);
         self.simulator.forget();
-        let found = commands.iter().map(|command: &Command| command.savings).sum();
-        let settled = commands.is_empty() && !skipped && !self.timed_out;
-        Searched { decided: self.decided(commands, settled), outlook: Outlook { most, found } }
+        Tried { commands, skipped }
     }
 
     fn ids(&mut self, nodes: &[&Candidate<'a>]) -> Vec<NodeId> {

@@ -59,6 +59,22 @@ impl Badges {
         self.known = badges.len();
     }
 
+    /// A node has so many pods of a badge now.
+    pub(super) fn hold(&mut self, badge: BadgeId, node: usize, count: u32) {
+        // Nobody has asked yet, and whoever does looks at all nodes.
+        let Some(holders) = &mut self.holders else { return };
+        if holders.len() <= badge as usize {
+            holders.resize(badge as usize + 1, Vec::new());
+        }
+        let holders = &mut holders[badge as usize];
+        match (holders.binary_search_by_key(&id(node), |(node, _)| *node), count) {
+            (Ok(at), 0) => drop(holders.remove(at)),
+            (Ok(at), _) => holders[at].1 = count,
+            (Err(_), 0) => {}
+            (Err(at), _) => holders.insert(at, (id(node), count)),
+        }
+    }
+
     /// Nodes with pods of a badge, and how many.
     pub(super) fn holders(&mut self, badge: BadgeId, nodes: &[Node]) -> &[(Id, u32)] {
         let holders = self.holders.get_or_insert_with(|| {
