@@ -232,7 +232,9 @@ impl Pass<'_> {
         let mut sums = vec![0; parts.len()];
         for (word, lets_in) in chance.lets_in.iter().enumerate() {
             let mut left = lets_in & !small.word(word);
-            full.iter().for_each(|full| left &= !full.word(word));
+            for full in &full {
+                left &= !full.word(word);
+            }
             if !chance.moves_freely {
                 left &= !unsettled.word(word);
             }

@@ -199,12 +199,14 @@ fn pods_that_come_and_go_are_followed() {
     }
 }
 
+type Change<'c> = &'c dyn Fn(&mut Snapshot);
+
 /// G14: where more has changed than what runs on nodes, all is compiled anew.
 #[test]
 fn other_changes_are_not_followed() {
     let cluster = settled((0..4).map(|_| pod().asks("cpu=1500m")));
     let snapshot = cluster.snapshot();
-    let changed = |change: &dyn Fn(&mut Snapshot)| {
+    let changed = |change: Change<'_>| {
         let mut known = what_if(&cluster, &snapshot);
         let mut now = snapshot.clone();
         change(&mut now);
@@ -223,7 +225,7 @@ fn other_changes_are_not_followed() {
         let pod = Arc::new(pod().0);
         now.pending.insert(pod.id.clone(), pod);
     };
-    let all: [(&str, &dyn Fn(&mut Snapshot)); 9] = [
+    let all: [(&str, Change<'_>); 9] = [
         ("node gone", &|now| drop(now.nodes.pop())),
         ("node going", &|now| now.nodes[0].marked = true),
         ("label", &label),
