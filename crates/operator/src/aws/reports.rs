@@ -47,6 +47,11 @@ impl Reports for ClusterObjects {
 
     fn notice(&self, notice: Notice<'_>) {
         let Some(context) = self.context() else { return };
+        // At the start a class that has not come yet is not missing.
+        let is_about_class = matches!(notice, Notice::NoClassForClaim(_) | Notice::NoClassForPool(_));
+        if is_about_class && !context.node_classes.is_listed() {
+            return;
+        }
         let subject = match &notice {
             Notice::NoClassForClaim(claim) | Notice::SpotRoleMissing(claim) => Subject::claim(&claim.name, &claim.uid),
             Notice::NoClassForPool(pool) => {

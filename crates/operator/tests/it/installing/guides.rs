@@ -259,7 +259,10 @@ impl Document {
 
     /// SEED-0-13: with the rights of the account that its pods have, in its namespace, the controller starts and leads.
     async fn runs(&self, site: &Site<'_>, deployment: &Value, aws: &Account) {
-        let policy = json!({"cluster": self.cluster, "account": aws.id(), "region": aws.region()});
+        let mut policy = json!({"cluster": self.cluster, "account": aws.id(), "region": aws.region()});
+        if let Some((_, queue)) = self.settings.iter().find(|(name, _)| *name == "INTERRUPTION_QUEUE") {
+            policy["queue"] = (*queue).into();
+        }
         aws.change(json!({"policy_of": policy}));
         let kubeconfig = account_kubeconfig(site.cluster, self.namespace, self.account()).await;
         let own = aws.environment();
