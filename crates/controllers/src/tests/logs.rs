@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use super::desk::Desk;
 use super::disrupting::{LARGE, SMALL, add_node, add_pool, going, on, replacements};
@@ -20,6 +21,14 @@ type Line = BTreeMap<String, String>;
 struct Lines(Arc<Mutex<Vec<Line>>>);
 
 impl Lines {
+    /// Hears this thread from now on.
+    fn listen(&self) -> DefaultGuard {
+        // While there is only one subscriber, a place in the code that another thread comes by first is taken to have none at all.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(Self::default()));
+        tracing::subscriber::set_default(self.clone())
+    }
+
     /// Those with this message.
     fn with(&self, message: &str) -> Vec<Line> {
         self.0.lock().unwrap().iter().filter(|line| line["message"] == message).cloned().collect()
@@ -73,7 +82,7 @@ fn assert_says(line: &Line, want: &[(&str, &str)]) {
 #[tokio::test(start_paused = true)]
 async fn a_delete_is_logged_with_its_pods() {
     let lines = Lines::default();
-    let _guard = tracing::subscriber::set_default(lines.clone());
+    let _guard = lines.listen();
     let mut desk = Desk::start().await;
     add_pool(&desk, "blue", json!({})).await;
     add_pool(&desk, "red", json!({})).await;
@@ -117,7 +126,7 @@ async fn a_delete_is_logged_with_its_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_replacement_is_logged_with_its_types() {
     let lines = Lines::default();
-    let _guard = tracing::subscriber::set_default(lines.clone());
+    let _guard = lines.listen();
     let mut desk = Desk::start().await;
     add_pool(&desk, "blue", json!({})).await;
     add_node(&desk, "large", LARGE, json!({})).await;
@@ -138,7 +147,7 @@ async fn a_replacement_is_logged_with_its_types() {
 #[tokio::test(start_paused = true)]
 async fn a_repair_is_logged_with_its_cause() {
     let lines = Lines::default();
-    let _guard = tracing::subscriber::set_default(lines.clone());
+    let _guard = lines.listen();
     let mut desk = ward().await;
     let since = desk.now();
     set_conditions(&desk, "a", "True", "False", "1").await;
