@@ -29,7 +29,7 @@ mod stamp;
 mod usage;
 mod volumes;
 use by_name::ByAge;
-pub use by_name::ByName;
+pub use by_name::{ByName, PodSet};
 pub use costs::Prices;
 pub use default_spread::{DefaultConstraints, WorkloadChange, Workloads};
 pub use devices::DeviceChange;
@@ -113,7 +113,7 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct ClusterState {
     /// As they were written.
-    pods: BTreeSet<ByName>,
+    pods: PodSet,
     /// Pods with volumes, with what these ask for filled in.
     resolved: BTreeMap<PodId, Arc<PodView>>,
     /// Pods by the volume claims they name.
@@ -384,7 +384,7 @@ impl ClusterState {
         match source {
             Source::Pods => {
                 let gone = self.pods.iter().filter(|pod| !known.contains(&pod.id.to_string()));
-                let gone: Vec<PodId> = gone.map(|pod| pod.id.clone()).collect();
+                let gone: BTreeSet<PodId> = gone.map(|pod| pod.id.clone()).collect();
                 for id in &gone {
                     self.remove_pod(id);
                     self.expectations.expect(id, None);
@@ -443,8 +443,8 @@ impl ClusterState {
         self.pods.get(id).map(|pod| self.view(&pod.0).clone())
     }
 
-    /// All pods that are known now, by name.
-    pub fn pods(&self) -> BTreeSet<ByName> {
+    /// All pods that are known now.
+    pub fn pods(&self) -> PodSet {
         self.pods.clone()
     }
 

@@ -3,14 +3,14 @@
 //! Series are written from the pods of the state when somebody asks; a row is kept only for pods that have not started yet. Durations
 //! are measured for pods that this process saw Pending, so that a restart does not measure old pods again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use karpenter_model::labels;
 use karpenter_model::node::NodeView;
 use karpenter_model::pod::{PodId, PodOwner, PodPhase, PodView};
-use karpenter_state::ByName;
+use karpenter_state::{ByName, PodSet};
 
 use super::conditions::seconds_between;
 use super::nodes::NodeUsage;
@@ -154,13 +154,7 @@ impl PodTracker {
     }
 
     /// The series of these pods, which are all that there are; `nodes` by name.
-    pub fn collect(
-        &self,
-        pods: &BTreeSet<ByName>,
-        nodes: &BTreeMap<&str, &NodeView>,
-        now: Timestamp,
-        into: &mut Samples<'_>,
-    ) {
+    pub fn collect(&self, pods: &PodSet, nodes: &BTreeMap<&str, &NodeView>, now: Timestamp, into: &mut Samples<'_>) {
         let rows = self.lock();
         for pod in pods {
             let node = pod.node_name.as_deref().and_then(|name| nodes.get(name)).copied();
@@ -222,7 +216,7 @@ impl PodTracker {
 }
 
 /// Limits of the pods on each node.
-pub fn pod_limits(pods: &BTreeSet<ByName>) -> BTreeMap<&str, NodeUsage> {
+pub fn pod_limits(pods: &PodSet) -> BTreeMap<&str, NodeUsage> {
     let mut usage: BTreeMap<&str, NodeUsage> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !pod.is_terminal() && !pod.limits.is_empty()) {
         let Some(node) = pod.node_name.as_deref() else { continue };

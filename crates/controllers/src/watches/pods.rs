@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::StreamExt as _;
 use karpenter_lifecycle::{EvictionKey, Seen, pod_event};
 use karpenter_model::pod::PodView;
-use karpenter_state::{ByName, Change, Source};
+use karpenter_state::{ByName, Change, PodSet, Source};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Api, ResourceExt as _};
@@ -20,7 +20,7 @@ pub(super) async fn follow_pods(ctx: &Context) {
     let api: Api<PodObject> = Api::all(ctx.client.clone());
     let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
     // Known before a list, and not on it yet: nothing at the first list, so nothing is held twice.
-    let mut unseen: BTreeSet<ByName> = BTreeSet::new();
+    let mut unseen = PodSet::default();
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => unseen = ctx.state().pods(),
@@ -28,7 +28,7 @@ pub(super) async fn follow_pods(ctx: &Context) {
                 unseen.remove(&id(&object));
                 pods.found(&object);
             }
-            Ok(Event::InitDone) => pods.listed(&std::mem::take(&mut unseen)),
+            Ok(Event::InitDone) => pods.listed(std::mem::take(&mut unseen)),
             Ok(Event::Apply(object)) => pods.applied(&object),
             Ok(Event::Delete(object)) => pods.gone(&id(&object)),
             Err(error) => ctx.report.watch_failed("Pod", &error),
@@ -60,8 +60,9 @@ impl Pods<'_> {
         }
     }
 
-    fn listed(&self, unseen: &BTreeSet<ByName>) {
-        for pod in unseen {
+    fn listed(&self, unseen: PodSet) {
+        let unseen: BTreeSet<ByName> = unseen.into_iter().collect();
+        for pod in &unseen {
             self.gone(&pod.id);
         }
         self.0.state().apply(Change::Complete(Source::Pods));

@@ -47,7 +47,7 @@ struct Cluster {
 #[derive(Debug)]
 struct Pods {
     tracker: PodTracker,
-    known: Mutex<BTreeSet<ByName>>,
+    known: Mutex<PodSet>,
 }
 
 impl Pods {
