@@ -19,8 +19,14 @@ use tokio::time::timeout;
 
 use super::generator::Case;
 
-/// Much longer than a decision takes; only a scheduler that says nothing makes a test wait for it.
+/// Much longer than it takes to hear of a case; only a scheduler that does not see it makes a test wait for it.
 const LIMIT: Duration = Duration::from_mins(3);
+
+/// Much longer than a decision takes.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// kube-scheduler can overlook a pod whose name another one had a moment before; it would come back to it after five minutes.
+const TRIES: usize = 6;
 
 pub(super) struct Real {
     client: Client,
@@ -141,18 +147,29 @@ impl Real {
     /// Creates the pod and waits for what the scheduler says. A pod that stays is in the picture afterwards; one that was
     /// refused is removed again, so that it does not come back in the middle of a later step.
     pub(super) async fn place(&mut self, pod: &Value) -> (Pod, Outcome) {
-        let pod = self.create_in::<Pod>(pod).await;
+        for _ in 0..TRIES {
+            let pod = self.create_in::<Pod>(pod).await;
+            if let Some(outcome) = self.outcome(&pod).await {
+                return (pod, outcome);
+            }
+            self.delete_pod(&Key::of(&pod.metadata), 0).await;
+        }
+        panic!("kube-scheduler says nothing about {}, made {TRIES} times", pod["metadata"]);
+    }
+
+    /// What the scheduler says about the pod; nothing if it is silent for too long.
+    async fn outcome(&mut self, pod: &Pod) -> Option<Outcome> {
         let key = Key::of(&pod.metadata);
         loop {
-            let latest = self.latest(&key, pod.metadata.uid.as_ref()).await;
+            let latest = self.latest(&key, pod.metadata.uid.as_ref()).await?;
             if let Some(node) = latest.spec.as_ref().and_then(|s| s.node_name.clone()) {
                 self.cluster.apply(latest);
-                return (pod, Outcome::Bound(node));
+                return Some(Outcome::Bound(node));
             }
             let nominated = latest.status.as_ref().and_then(|s| s.nominated_node_name.clone());
             let has_volumes = pod.spec.as_ref().is_some_and(|s| s.volumes.is_some());
             if let Some(node) = nominated.as_ref().filter(|_| has_volumes) {
-                self.complete_binding(&pod, node).await;
+                self.complete_binding(pod, node).await;
                 continue;
             }
             let conditions = latest.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -163,14 +180,14 @@ impl Real {
             let text = refused.message.clone().unwrap_or_default();
             if let Some(node) = nominated {
                 self.cluster.apply(latest.clone());
-                return (pod, Outcome::Preempts(node, text));
+                return Some(Outcome::Preempts(node, text));
             }
             let outcome = match refused.reason.as_deref() {
                 Some("Unschedulable") => Outcome::Refused(text),
                 _ => Outcome::Error(text),
             };
             self.delete_pod(&key, 0).await;
-            return (pod, outcome);
+            return Some(outcome);
         }
     }
 
@@ -223,15 +240,13 @@ impl Real {
         self.latest.clear();
     }
 
-    /// The next version of the pod.
-    async fn latest(&mut self, key: &Key, uid: Option<&String>) -> Pod {
+    /// The next version of the pod, if anything is heard at all.
+    async fn latest(&mut self, key: &Key, uid: Option<&String>) -> Option<Pod> {
         loop {
             if let Some(pod) = self.latest.remove(key).filter(|p| p.metadata.uid.as_ref() == uid) {
-                return pod;
+                return Some(pod);
             }
-            let next = timeout(LIMIT, self.pods.recv()).await;
-            let next = next.unwrap_or_else(|_| panic!("kube-scheduler says nothing about {key}"));
-            let pod = next.expect("the watch of pods goes on");
+            let pod = timeout(SILENCE, self.pods.recv()).await.ok()?.expect("the watch of pods goes on");
             self.latest.insert(Key::of(&pod.metadata), pod);
         }
     }
