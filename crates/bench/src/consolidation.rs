@@ -195,8 +195,8 @@ pub fn compare(what: &str, aged: Aged, out: &mut dyn Write) -> Result<()> {
 }
 
 /// How long one search by value takes, and what it finds.
-pub fn search_once(nodes: usize, out: &mut dyn Write) -> Result<()> {
-    let aged = Aged::new(nodes, 50, 93);
+pub fn search_once(aged: &Aged, out: &mut dyn Write) -> Result<()> {
+    let nodes = aged.snapshot.nodes.len();
     let look = aged.look();
     let started = Began::now();
     let mut known = simulator(&look);

@@ -59,7 +59,8 @@ pub fn write(rows: &[Row], one_pod: Option<f64>, out: &mut dyn Write) -> Result<
             median <= 1.5 && high <= 5.0,
         )?;
     }
-    let broken: Vec<&str> = rows.iter().filter(|row| row.violations > 0).map(|row| row.scenario.as_str()).collect();
+    let broken = rows.iter().filter_map(|row| Some(format!("{} ({})", row.scenario, row.violations.first()?)));
+    let broken: Vec<String> = broken.collect();
     let reached = if broken.is_empty() { "none".to_owned() } else { broken.join(", ") };
     say("-", "plans that the checker objects to", reached, broken.is_empty())
 }
@@ -126,7 +127,7 @@ mod tests {
             bound_kind: None,
             gap: Some(gap),
             unplaced: 0,
-            violations: 0,
+            violations: Vec::new(),
             stopped: false,
         }
     }
@@ -145,7 +146,7 @@ mod tests {
             assert!(line.starts_with(starts), "{line}");
         }
         rows[2].cost = 11.0;
-        rows[2].violations = 1;
+        rows[2].violations.push("overfull".to_owned());
         rows[0].unplaced = 1;
         let mut text = Vec::new();
         write(&rows, None, &mut text).unwrap();

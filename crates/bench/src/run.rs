@@ -99,7 +99,8 @@ pub struct Row {
     pub bound_kind: Option<&'static str>,
     pub gap: Option<f64>,
     pub unplaced: usize,
-    pub violations: usize,
+    /// What the checker objects to.
+    pub violations: Vec<String>,
     /// Stopped at the time limit: costs and counts are of what had a place by then.
     pub stopped: bool,
 }
@@ -165,7 +166,7 @@ fn row(scenario: &Scenario, family: &str, planner: Planner, runs: usize, solved:
         bound_kind: solved.plan.bound.as_ref().map(|bound| bound.kind.as_str()),
         gap: solved.plan.gap(),
         unplaced: solved.plan.unplaced.len() + solved.plan.untried.len(),
-        violations: violations.len(),
+        violations: violations.iter().map(ToString::to_string).collect(),
         stopped: solved.stopped,
     }
 }

@@ -103,6 +103,7 @@ pub const SCENARIOS: &[Recipe] = &[
     cost("openb-7i", Choice::OneGeneration, "pods without GPUs of a trace on c7i, m7i and r7i", traces::cpu_7i),
     cost("synth-120-7i", Choice::OneGeneration, "120 drawn deployments on c7i, m7i and r7i", synth::synth_7i),
     cost("synth-120-7i-small", Choice::OneGeneration, "the same up to 8xlarge", synth::synth_7i_small),
+    cost("live", Choice::OneGeneration, "the 960 pods of the live benchmark, all at once", scaled_in::at_once),
     cost("halves", Choice::OneGeneration, "pods a little larger than half a node", adversarial::halves),
     cost("pairs", Choice::OneGeneration, "pods of much CPU and pods of much memory", adversarial::pairs),
     cost("giants", Choice::OneGeneration, "one giant pod of each of 200 shapes", adversarial::giants),

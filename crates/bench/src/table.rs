@@ -60,7 +60,7 @@ fn line(row: &Row, growth: Option<f64>) -> Vec<String> {
         row.lower_bound.map_or_else(dash, |bound| format!("{bound:.4}")),
         row.gap.map_or_else(dash, |gap| format!("{:.2} %", gap * 100.0)),
         row.unplaced.to_string(),
-        row.violations.to_string(),
+        row.violations.len().to_string(),
         format!("{:.0}", row.check_ms),
         growth.map_or_else(dash, |growth| format!("{growth:.2}")),
     ]

@@ -84,12 +84,12 @@ impl Buffers {
 }
 
 fn id(buffer: &CapacityBuffer) -> PodId {
-    PodId { namespace: buffer.namespace().unwrap_or_default(), name: buffer.name_any() }
+    PodId::new(buffer.namespace().unwrap_or_default(), buffer.name_any())
 }
 
 fn id_of(name: &str) -> PodId {
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-    PodId { namespace: namespace.to_owned(), name: name.to_owned() }
+    PodId::new(namespace, name)
 }
 
 fn api(ctx: &Context, id: &PodId) -> Api<CapacityBuffer> {

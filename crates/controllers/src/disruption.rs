@@ -21,12 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_disruption::command::Decision;
-use karpenter_disruption::flux::is_worth_waiting;
+use karpenter_disruption::flux::{is_worth_waiting, next_to_be_free};
 use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::validation::validate;
 use karpenter_disruption::methods::{
     Command, Consolidation, Decided, Method, Seen, drifted_but, empty, sick, static_drift,
 };
+use karpenter_disruption::roll::Roll;
 use karpenter_disruption::simulation::Simulator;
 use karpenter_model::budget::DisruptionReason;
 use karpenter_state::Unsynced;
@@ -52,6 +53,10 @@ const FORCED: Duration = Duration::from_mins(5);
 /// Consolidation waits so long for many nodes that are about to become quiet, and looks so often whether they are.
 const FLUX_PATIENCE: Duration = Duration::from_secs(30);
 const FLUX_LOOK: Duration = Duration::from_secs(2);
+/// Nobody looks again sooner than this, and than so many times as long as a look takes: of a large cluster in which there is always
+/// a node that becomes free, looks take a twentieth of a processor at most.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const REST_FOR_WORK: u32 = 20;
 const MULTI_LIMIT: Duration = Duration::from_mins(1);
 const SINGLE_LIMIT: Duration = Duration::from_mins(3);
 /// In the order in which they are tried (DIS-3, V15-25).
@@ -75,6 +80,12 @@ struct Mind {
     unreadable: BTreeSet<String>,
     /// Since when many nodes are about to become quiet.
     in_flux: Option<Instant>,
+    /// When the next node may go that is kept for a pod.
+    next_free: Option<Instant>,
+    /// How long the last look took.
+    work: Duration,
+    /// What earlier passes have found out about nodes.
+    roll: Roll,
 }
 
 impl Mind {
@@ -112,7 +123,10 @@ impl Mind {
     /// When to look again although nothing was done.
     fn next(&self) -> Instant {
         let waits = self.in_flux.is_some_and(|since| since.elapsed() < FLUX_PATIENCE);
-        let idle = Instant::now() + if waits { FLUX_LOOK } else { IDLE };
+        let now = Instant::now();
+        let idle = now + if waits { FLUX_LOOK } else { IDLE };
+        let least = now + LEAST_PAUSE.max(self.work.saturating_mul(REST_FOR_WORK));
+        let idle = self.next_free.map_or(idle, |free| idle.min(free.max(least)));
         self.waiting.iter().map(|(due, _)| *due).min().map_or(idle, |due| due.min(idle))
     }
 }
@@ -133,7 +147,10 @@ pub async fn run(ctx: Arc<Context>) {
             recovered = true;
         }
         let span = tracing::info_span!("pass", controller = "disruption");
-        if !pass(&ctx, &mut mind).instrument(span).await {
+        let started = Instant::now();
+        let done = pass(&ctx, &mut mind).instrument(span).await;
+        mind.work = started.elapsed();
+        if !done {
             tokio::time::sleep_until(mind.next()).await;
         }
     }
@@ -144,17 +161,27 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
     for (method, long) in mind.starved() {
         ctx.report.disruption_starved(method, long);
     }
-    let world = World::look(ctx, mind.waiting.iter().map(|(_, command)| command)).await;
+    let mut world = World::look(ctx, mind.waiting.iter().map(|(_, command)| command)).await;
     if undoing::tidy(ctx, &world).await {
         return true;
     }
+    let roll = std::mem::take(&mut mind.roll);
+    aside(|| world.remember(roll));
+    let done = try_methods(ctx, mind, &world).await;
+    mind.roll = world.into_memory();
+    done
+}
+
+/// The methods in order, on one look at the cluster.
+async fn try_methods(ctx: &Arc<Context>, mind: &mut Mind, world: &World) -> bool {
     tell_budgets(ctx, &world.as_look(ctx, Stage::Checking));
-    tell_unreadable(ctx, mind, &world);
-    telling::protections(ctx, &world);
-    if let Some(command) = aside(|| second_looks(ctx, mind, &world)) {
-        return starting::start(ctx, &world, command).await;
+    tell_unreadable(ctx, mind, world);
+    telling::protections(ctx, world);
+    if let Some(command) = aside(|| second_looks(ctx, mind, world)) {
+        return starting::start(ctx, world, command).await;
     }
-    let waits = mind.waits(is_in_flux(ctx, &world));
+    let waits = mind.waits(is_in_flux(ctx, world));
+    mind.next_free = next_free(ctx, world);
     for method in METHODS {
         let off = match method {
             Method::Repair => ctx.repair.is_none(),
@@ -171,14 +198,14 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
         }
         let started = Instant::now();
         let span = tracing::debug_span!("decide", method = ?method, nodes = world.nodes().len());
-        let decided = span.in_scope(|| aside(|| decide(ctx, mind, &world, method)));
+        let decided = span.in_scope(|| aside(|| decide(ctx, mind, world, method)));
         ctx.report.disruption_evaluated(method, started.elapsed(), &decided);
         telling::notes(ctx, &decided.notes);
         if decided.settled && !world.expects_pods(ctx.clock.now()) {
             mind.settled.insert(method, (world.stamp, Instant::now()));
         }
         if !decided.commands.is_empty() {
-            return begin(ctx, mind, &world, decided.commands).await;
+            return begin(ctx, mind, world, decided.commands).await;
         }
     }
     false
@@ -188,6 +215,14 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
 fn is_in_flux(ctx: &Context, world: &World) -> bool {
     let look = world.as_look(ctx, Stage::Deciding);
     !look.gates.specified_search && is_worth_waiting(&look)
+}
+
+/// The specified search looks every ten seconds (DIS-2).
+fn next_free(ctx: &Context, world: &World) -> Option<Instant> {
+    let look = world.as_look(ctx, Stage::Checking);
+    let free = next_to_be_free(&look).filter(|_| !look.gates.specified_search)?;
+    let wait = Duration::try_from(free.duration_since(look.facts.now)).unwrap_or_default();
+    Some(Instant::now() + wait)
 }
 
 /// Whether anything came of it.
@@ -297,6 +332,24 @@ mod tests {
             let starved: Vec<_> = mind.starved();
             let want: Vec<_> = want.map(|long| (Method::Multi, Duration::from_mins(long))).into_iter().collect();
             assert_eq!(starved, want, "{after}");
+        }
+    }
+
+    /// DIS-2: ten seconds when nothing is to be expected, less when a node will be free before, but never all the time.
+    #[tokio::test(start_paused = true)]
+    async fn looks_come_when_a_node_is_free() {
+        let now = Instant::now();
+        let mut mind = Mind::default();
+        for (free, work, want) in [
+            (None, 0, 10_000),
+            (Some(3000), 0, 3000),
+            (Some(30), 0, 1000),
+            (Some(3000), 250, 5000),
+            (Some(30_000), 9000, 10_000),
+        ] {
+            mind.next_free = free.map(|free| now + Duration::from_millis(free));
+            mind.work = Duration::from_millis(work);
+            assert_eq!(mind.next() - now, Duration::from_millis(want), "{free:?} {work}");
         }
     }
 

@@ -54,8 +54,8 @@ impl Subject {
         Self { api_version, kind, namespace, name, uid }
     }
 
-    pub fn pod(id: &karpenter_model::pod::PodId, uid: &str) -> Self {
-        Self::new("v1", "Pod", &id.namespace, &id.name, uid)
+    pub fn pod(id: &karpenter_model::pod::PodId, uid: &karpenter_model::uid::Uid) -> Self {
+        Self::new("v1", "Pod", &id.namespace, &id.name, &uid.to_string())
     }
 
     pub fn node(name: &str, uid: &str) -> Self {

@@ -20,9 +20,9 @@ pub(crate) fn name_of(key: &EvictionKey) -> String {
 }
 
 fn key_of(name: &str) -> Option<EvictionKey> {
-    let mut parts = name.split('/').map(ToOwned::to_owned);
-    let id = PodId { namespace: parts.next()?, name: parts.next()? };
-    Some(EvictionKey { id, uid: parts.next()? })
+    let mut parts = name.split('/');
+    let id = PodId::new(parts.next()?, parts.next()?);
+    Some(EvictionKey { id, uid: parts.next()?.into() })
 }
 
 pub async fn reconcile(ctx: Arc<Context>, name: String) -> Result<Requeue, ReconcileError> {
@@ -60,7 +60,7 @@ fn reason(ctx: &Context, pod: &PodView) -> String {
 }
 
 fn this_pod(key: &EvictionKey) -> Preconditions {
-    Preconditions { uid: Some(key.uid.clone()), resource_version: None }
+    Preconditions { uid: Some(key.uid.to_string()), resource_version: None }
 }
 
 async fn evict(ctx: &Context, key: &EvictionKey, pod: &PodView) -> Result<Requeue, ReconcileError> {

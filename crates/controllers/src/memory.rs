@@ -226,8 +226,8 @@ mod tests {
     fn a_thousand_pods_are_asked_once_each() {
         let memory = Arc::new(Memory::default());
         let key = |number: usize| EvictionKey {
-            id: PodId { namespace: "default".into(), name: format!("pod-{number}") },
-            uid: number.to_string(),
+            id: PodId::new("default", format!("pod-{number}")),
+            uid: number.to_string().into(),
         };
         let news: usize = std::thread::scope(|scope| {
             let ask = |memory: Arc<Memory>| {

@@ -49,7 +49,7 @@ impl DeletionCosts {
     pub(crate) fn note(&mut self, pod: &SeenPod, managing: bool) {
         let marked = pod.managed_cost.is_some();
         if marked || (managing && pod.deletion_cost.is_some()) {
-            let carried = Carried { uid: pod.view.uid.clone(), cost: pod.deletion_cost.clone(), marked };
+            let carried = Carried { uid: pod.view.uid.to_string(), cost: pod.deletion_cost.clone(), marked };
             self.carried.insert(pod.view.id.clone(), carried);
         } else if !self.carried.is_empty() {
             self.carried.remove(&pod.view.id);
@@ -114,7 +114,7 @@ async fn rank(ctx: &Context, stamp: &mut Stamp<Version>) {
     let look = world.as_look(ctx, Stage::Checking);
     let ranking = {
         let costs = ctx.memory.deletion_costs();
-        cycle(&look, &|pod| costs.carried(&pod.id, &pod.uid))
+        cycle(&look, &|pod| costs.carried(&pod.id, &pod.uid.to_string()))
     };
     let mut pending: BTreeMap<&str, usize> = BTreeMap::new();
     for node in &ranking.nodes {

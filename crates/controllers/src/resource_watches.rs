@@ -61,7 +61,7 @@ async fn until_served(ctx: &Context) {
 }
 
 fn names(ids: BTreeSet<ObjectId>) -> BTreeSet<String> {
-    ids.into_iter().map(|id| id.name).collect()
+    ids.into_iter().map(|id| id.name.into()).collect()
 }
 
 struct Slices<'a>(&'a Context);
@@ -103,7 +103,7 @@ impl Follower for Slices<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
-        self.0.state().apply(Change::Device(DeviceChange::SliceGone(id.name.clone())));
+        self.0.state().apply(Change::Device(DeviceChange::SliceGone(id.name.to_string())));
         if let Some(node) = self.0.memory.forget_slice(&id.name) {
             self.wake(&node);
         }
@@ -128,7 +128,7 @@ impl Follower for Classes<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
-        self.0.state().apply(Change::Device(DeviceChange::ClassGone(id.name.clone())));
+        self.0.state().apply(Change::Device(DeviceChange::ClassGone(id.name.to_string())));
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {

@@ -1,7 +1,7 @@
 //! What nodes, claims and pods have in common is kept once: ten thousand nodes have a few hundred kinds of labels, and as many
 //! resources as there are instance types.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
 use karpenter_model::claim::ClaimView;
@@ -11,6 +11,7 @@ use karpenter_model::pod::PodClass;
 use karpenter_model::requirements::Requirements;
 use karpenter_model::resources::Resources;
 use karpenter_model::shared::Shared;
+use karpenter_model::text::Text;
 
 /// Labels that no two pods of a workload share.
 const OF_ONE_POD: [&str; 3] =
@@ -24,9 +25,15 @@ pub(crate) struct Sharing {
     requirements: Table<Shared<Requirements>, Requirements>,
     /// By their text: equal amounts may be written differently.
     resources: Table<String, Resources>,
+    texts: Texts,
 }
 
 impl Sharing {
+    /// A name that many say.
+    pub(crate) fn text(&mut self, text: &str) -> Text {
+        self.texts.shared(text)
+    }
+
     pub(crate) fn node(&mut self, node: &mut NodeView) {
         self.maps.share(node.labels.common(|key| key == HOSTNAME));
         self.maps.share(node.annotations.common(|_| false));
@@ -45,6 +52,28 @@ impl Sharing {
 
     pub(crate) fn pod(&mut self, class: &mut PodClass) {
         self.maps.share(class.labels.common(|key| OF_ONE_POD.contains(&key)));
+    }
+}
+
+/// Names that somebody says, dropped as the values of a [`Table`] are.
+#[derive(Debug, Default)]
+struct Texts {
+    known: HashSet<Text>,
+    look_again_at: usize,
+}
+
+impl Texts {
+    fn shared(&mut self, text: &str) -> Text {
+        if let Some(known) = self.known.get(text) {
+            return known.clone();
+        }
+        if self.known.len() >= self.look_again_at.max(FEW) {
+            self.known.retain(|known| known.owners() > 1);
+            self.look_again_at = self.known.len() * 2;
+        }
+        let text = Text::from(text);
+        self.known.insert(text.clone());
+        text
     }
 }
 
@@ -129,6 +158,17 @@ mod tests {
             ("memory: 1Gi".to_owned(), "memory: 1073741824".to_owned()),
             "as they were written"
         );
+    }
+
+    #[test]
+    fn a_name_is_one_as_long_as_somebody_says_it() {
+        let mut texts = Texts::default();
+        let kept = texts.shared("kept");
+        for number in 0..10 * FEW {
+            texts.shared(&number.to_string());
+        }
+        assert!(texts.shared("kept").is_one_with(&kept));
+        assert!(texts.known.len() <= 2 * FEW, "{}", texts.known.len());
     }
 
     #[test]

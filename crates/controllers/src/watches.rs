@@ -33,14 +33,15 @@ use self::storage::{Attachments, CsiNodes, StorageClasses, VolumeClaims, Volumes
 use self::surroundings::{Budgets, Daemons, Namespaces};
 use crate::context::Context;
 use crate::objects::Objects;
-use crate::{buffers, overlays};
+use crate::{apart, buffers, overlays};
 
 /// Watches everything until the future is dropped.
 pub async fn run(ctx: Arc<Context>) {
     let classes = ctx.provider.node_classes().to_vec();
     let class_watches = classes.iter().map(|class| watch_classes(&ctx, class));
     tokio::join!(
-        follow_pods(&ctx),
+        // There are more events of pods than of all else: in a task of its own one of them wakes nobody but whom it concerns.
+        apart::supervised(&ctx, "pods", Pauses::SHORTEST, || follow_pods(ctx.clone())),
         follow(&ctx, Api::all(ctx.client.clone()), Nodes(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Claims(&ctx)),
         follow(&ctx, Api::all(ctx.client.clone()), Pools(&ctx)),
@@ -65,11 +66,15 @@ pub async fn run(ctx: Arc<Context>) {
 #[derive(Debug, Clone, Default)]
 struct Pauses(u32);
 
+impl Pauses {
+    const SHORTEST: Duration = Duration::from_millis(800);
+}
+
 impl Iterator for Pauses {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let pause = Duration::from_millis(800) * (1 << self.0);
+        let pause = Self::SHORTEST * (1 << self.0);
         self.0 = (self.0 + 1).min(5);
         Some(pause)
     }
@@ -102,11 +107,11 @@ pub(crate) trait Follower {
 pub(crate) type ObjectId = PodId;
 
 fn id<K: Resource>(object: &K) -> ObjectId {
-    PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+    PodId::new(object.namespace().unwrap_or_default(), object.name_any())
 }
 
 fn names(ids: BTreeSet<ObjectId>) -> BTreeSet<String> {
-    ids.into_iter().map(|id| id.name).collect()
+    ids.into_iter().map(|id| id.name.into()).collect()
 }
 
 /// Follows a kind for ever. An object that cannot be decoded is reported and skipped; the watch goes on.

@@ -101,7 +101,7 @@ impl<K: Stands + kube::Resource> Follower for Behind<'_, K> {
     type Object = K;
 
     fn applied(&self, object: K) {
-        self.known().insert(ObjectId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() });
+        self.known().insert(ObjectId::new(object.namespace().unwrap_or_default(), object.name_any()));
         self.ctx.state().apply(Change::Workload(object.change(self.ctx)));
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::annotations::DO_NOT_DISRUPT;
+use karpenter_model::claim::ConditionView;
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels;
 use karpenter_model::pdb::{Held, PdbIndex, PdbView, held_by};
@@ -13,7 +14,9 @@ use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::pool::PoolView;
 use karpenter_model::snapshot::ExistingNode;
 
+use crate::budgets::Counted;
 use crate::cost;
+use crate::methods::consolidation;
 
 /// How much a method may ask of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub struct Candidate<'a> {
     pub reschedule_cost: f64,
     /// Pods object, but the class of the method goes over them.
     pub has_blockers: bool,
+    /// No pod would have to find another place.
+    pub(crate) is_empty: bool,
+    pub(crate) consolidation: Eligibility,
 }
 
 impl<'a> Candidate<'a> {
@@ -161,85 +167,233 @@ impl fmt::Display for Blocked {
 
 /// The first check that fails keeps the node (V15-35, V15-36).
 pub fn candidate<'a>(node: &'a ExistingNode, facts: &Facts<'a>, class: Class) -> Result<Candidate<'a>, Blocked> {
-    candidate_with(node, facts, class, &PdbIndex::new(facts.budgets))
+    let pools: Vec<&PoolFacts> = facts.pools.values().collect();
+    candidate_with(node, facts, class, (&PdbIndex::new(facts.budgets), &pools))
 }
 
-/// The same, where many nodes are looked at.
+/// The same, where many nodes are looked at; the pools in their order.
 pub(crate) fn candidate_with<'a>(
     node: &'a ExistingNode,
     facts: &Facts<'a>,
     class: Class,
-    budgets: &PdbIndex<'_>,
+    (budgets, pools): (&PdbIndex<'_>, &[&'a PoolFacts]),
 ) -> Result<Candidate<'a>, Blocked> {
-    let name = node.claim.as_ref().map(|claim| claim.name.as_str());
-    if name.is_some_and(|name| facts.queued.contains(name)) {
-        return Err(Blocked::Queued);
-    }
-    if class == Class::Repair && node.claim.is_some() && node.pool().is_none() {
-        return Err(Blocked::RepairNeedsPool);
-    }
-    match node_check(node, facts) {
-        // A sick node is of no use to the pod that waits for it (Z6).
-        Err(Blocked::NotInitialized | Blocked::Nominated | Blocked::DoNotDisrupt) if class == Class::Repair => {}
-        other => other?,
-    }
-    let Some(pool) = node.pool() else { return Err(Blocked::NoPoolLabel) };
-    let Some(pool) = facts.pools.get(pool) else { return Err(Blocked::NoPool(pool.to_owned())) };
-    let may_force = match class {
-        Class::Graceful => false,
-        Class::Eventual => node.claim.as_ref().is_some_and(|claim| claim.termination_grace_period.is_some()),
-        Class::Repair => true,
-    };
-    let has_blockers = match pod_check(node, facts, budgets) {
-        Err(why) if why.is_by_pods() && may_force => true,
-        other => {
-            other?;
-            false
+    Findings::of(node, facts, budgets, None).candidate(node, facts, class, pools)
+}
+
+/// What a node and its pods say about whether it may go, whoever asks: all that takes long to find out, and stays so while the node,
+/// its claim, its pods, their budgets and the pools do, and until a moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Findings {
+    /// Nothing can be said about it.
+    unfit: Option<Blocked>,
+    /// By itself, whether or not a command has chosen it.
+    going: bool,
+    young: Option<Blocked>,
+    protected: bool,
+    /// Its place among the pools.
+    pool: Result<usize, Blocked>,
+    pods: Result<(), Blocked>,
+    /// Some pod is protected for a time, and `pods` is another from then on.
+    pub(crate) until: Option<Timestamp>,
+    /// Places of the budgets that may have to do with `pods`, by number.
+    pub(crate) budgets: Box<[u32]>,
+    /// Its place among the types of its pool.
+    instance_type: Option<usize>,
+    price: Price,
+    pub(crate) reschedule_cost: f64,
+    is_empty: bool,
+    consolidation: Eligibility,
+    /// What it is to the budgets of its pool, by itself; `None` for a node that is not managed.
+    pub(crate) counted: Option<Counted>,
+}
+
+/// Whether consolidation may act on a node, as far as its pool and its type are concerned (DIS-97, DIS-99).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Eligibility {
+    Yes,
+    No,
+    /// What its author should know.
+    Because(Arc<str>),
+}
+
+impl Findings {
+    /// `before`: what was found about the node with these pods, where only its pods are others now.
+    pub(crate) fn of(
+        node: &ExistingNode,
+        facts: &Facts<'_>,
+        budgets: &PdbIndex<'_>,
+        before: Option<(&[Arc<PodView>], &Self)>,
+    ) -> Self {
+        let (pool, known) = match node.pool() {
+            None => (Err(Blocked::NoPoolLabel), None),
+            Some(name) => match facts.pools.get_key_value(name) {
+                None => (Err(Blocked::NoPool(name.to_owned())), None),
+                Some((name, known)) => (Ok(facts.pools.range::<String, _>(..name).count()), Some(known)),
+            },
+        };
+        let asked = node.labels().get(labels::INSTANCE_TYPE);
+        let types = known.and_then(|pool| pool.instance_types.as_ref());
+        let instance_type = asked.and_then(|name| types?.iter().position(|known| known.name == *name));
+        let type_known = instance_type.and_then(|at| types?.get(at));
+        let unfit = match (&node.claim, &node.node) {
+            (None, _) => Some(Blocked::Unmanaged),
+            (_, None) => Some(Blocked::NoNode),
+            (Some(claim), _) => claim.rebooting.then_some(Blocked::Rebooting),
+        };
+        let (mut until, mut near) = (None, BTreeSet::new());
+        // Pods of which nobody objected do not begin to.
+        let before = before.filter(|(pods, before)| before.is_open_to_others(pods.len()));
+        near.extend(before.iter().flat_map(|(_, before)| before.budgets.iter().copied()));
+        let fine = before.map_or(&[][..], |(pods, _)| pods);
+        let pods = match unfit {
+            Some(_) => Ok(()),
+            None => pod_check(node, fine, facts, budgets, (&mut until, &mut near)),
+        };
+        let view = node.node.as_ref();
+        let young = view
+            .filter(|view| !view.is_initialized())
+            .map(|view| if view.is_registered() { Blocked::NotInitialized } else { Blocked::NotRegistered });
+        // Only the exact word: durations are for pods (DIS-16).
+        let annotations = match (view, &node.claim) {
+            (Some(view), Some(claim)) => {
+                Some(if view.is_registered() { &view.annotations } else { &claim.annotations })
+            }
+            _ => None,
+        };
+        Self {
+            unfit,
+            going: is_going_unmarked(node),
+            young,
+            protected: annotations.is_some_and(|all| all.get(DO_NOT_DISRUPT).is_some_and(|value| value == "true")),
+            pool,
+            pods,
+            until,
+            budgets: near.into_iter().collect(),
+            instance_type,
+            price: cost::price(node, type_known),
+            reschedule_cost: cost::reschedule_cost(&node.pods),
+            is_empty: cost::is_empty(&node.pods),
+            consolidation: known
+                .map_or(Eligibility::No, |pool| consolidation::eligibility(node, &pool.view, type_known)),
+            counted: counted_by_itself(node),
         }
-    };
-    let asked = node.labels().get(labels::INSTANCE_TYPE);
-    let instance_type = asked.and_then(|name| pool.instance_types.as_ref()?.iter().find(|known| known.name == *name));
-    Ok(Candidate {
-        node,
-        pool,
-        instance_type,
-        price: cost::price(node, instance_type),
-        reschedule_cost: cost::reschedule_cost(&node.pods),
-        has_blockers,
+    }
+
+    /// Nobody of so many pods objects, whatever the time; and not too many budgets are listed that had to do with pods which are gone.
+    fn is_open_to_others(&self, pods: usize) -> bool {
+        self.unfit.is_none() && self.pods.is_ok() && self.until.is_none() && self.budgets.len() <= 4 * pods + 16
+    }
+
+    /// Its place among the pools.
+    pub(crate) fn pool(&self) -> Option<usize> {
+        self.pool.as_ref().ok().copied()
+    }
+
+    /// What a method of the class may do with the node; `node` is the one that was looked at, except for what commands and nominations
+    /// have made of it since, and `pools` are the same.
+    pub(crate) fn candidate<'a>(
+        &self,
+        node: &'a ExistingNode,
+        facts: &Facts<'a>,
+        class: Class,
+        pools: &[&'a PoolFacts],
+    ) -> Result<Candidate<'a>, Blocked> {
+        let name = node.claim.as_ref().map(|claim| claim.name.as_str());
+        if !facts.queued.is_empty() && name.is_some_and(|name| facts.queued.contains(name)) {
+            return Err(Blocked::Queued);
+        }
+        if class == Class::Repair && node.claim.is_some() && self.pool == Err(Blocked::NoPoolLabel) {
+            return Err(Blocked::RepairNeedsPool);
+        }
+        match self.node_check(node, facts) {
+            // A sick node is of no use to the pod that waits for it (Z6).
+            Err(Blocked::NotInitialized | Blocked::Nominated | Blocked::DoNotDisrupt) if class == Class::Repair => {}
+            other => other?,
+        }
+        let pool = pools[self.pool.clone()?];
+        let may_force = match class {
+            Class::Graceful => false,
+            Class::Eventual => node.claim.as_ref().is_some_and(|claim| claim.termination_grace_period.is_some()),
+            Class::Repair => true,
+        };
+        let has_blockers = match &self.pods {
+            Err(why) if why.is_by_pods() && may_force => true,
+            Err(why) => return Err(why.clone()),
+            Ok(()) => false,
+        };
+        let types = pool.instance_types.as_ref();
+        Ok(Candidate {
+            node,
+            pool,
+            instance_type: self.instance_type.and_then(|at| types?.get(at)),
+            price: self.price,
+            reschedule_cost: self.reschedule_cost,
+            has_blockers,
+            is_empty: self.is_empty,
+            consolidation: self.consolidation.clone(),
+        })
+    }
+
+    /// DIS-11 … DIS-17 in the order of V15-35; whether the pool label is there comes last.
+    fn node_check(&self, node: &ExistingNode, facts: &Facts<'_>) -> Result<(), Blocked> {
+        if let Some(why) = &self.unfit {
+            return Err(why.clone());
+        }
+        if node.marked || self.going {
+            return Err(Blocked::Deleting);
+        }
+        if let Some(why) = &self.young {
+            return Err(why.clone());
+        }
+        if node.nominated_until.is_some_and(|until| facts.now < until) {
+            return Err(Blocked::Nominated);
+        }
+        if self.protected { Err(Blocked::DoNotDisrupt) } else { Ok(()) }
+    }
+}
+
+/// What a managed node is to the budgets of its pool, without what a command has made of it.
+pub(crate) fn counted_by_itself(node: &ExistingNode) -> Option<Counted> {
+    let (claim, view) = (node.claim.as_ref()?, node.node.as_ref());
+    Some(Counted {
+        initialized: view.is_some_and(|node| node.is_initialized()),
+        rebooting: claim.rebooting,
+        instance_terminating: claim.instance_terminating.is_some_and(ConditionView::is_true),
+        marked_for_deletion: is_going_unmarked(node),
+        ready: view.is_some_and(|node| node.ready),
     })
 }
 
-/// DIS-11 … DIS-17 in the order of V15-35; whether the pool label is there comes last.
-fn node_check(node: &ExistingNode, facts: &Facts<'_>) -> Result<(), Blocked> {
-    let Some(claim) = &node.claim else { return Err(Blocked::Unmanaged) };
-    let Some(view) = &node.node else { return Err(Blocked::NoNode) };
-    if claim.rebooting {
-        return Err(Blocked::Rebooting);
-    }
-    if node.is_going() {
-        return Err(Blocked::Deleting);
-    }
-    if !view.is_initialized() {
-        return Err(if view.is_registered() { Blocked::NotInitialized } else { Blocked::NotRegistered });
-    }
-    if node.nominated_until.is_some_and(|until| facts.now < until) {
-        return Err(Blocked::Nominated);
-    }
-    // Only the exact word: durations are for pods (DIS-16).
-    let annotations = if view.is_registered() { &view.annotations } else { &claim.annotations };
-    if annotations.get(DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
-        return Err(Blocked::DoNotDisrupt);
-    }
-    Ok(())
+/// It goes whether or not a command has chosen it.
+fn is_going_unmarked(node: &ExistingNode) -> bool {
+    let by_itself = || ExistingNode { node: node.node.clone(), claim: node.claim.clone(), ..ExistingNode::default() };
+    if node.marked { by_itself().is_going() } else { node.is_going() }
 }
 
-/// DIS-19, DIS-20: pods by name, protected ones before those that budgets hold.
-fn pod_check(node: &ExistingNode, facts: &Facts<'_>, budgets: &PdbIndex<'_>) -> Result<(), Blocked> {
-    if let Some(pod) = node.pods.iter().find(|pod| !pod.is_disruptable(facts.now)) {
+/// DIS-19, DIS-20: pods by name, protected ones before those that budgets hold; those who are `fine` are not asked. With the moment at which that changes by itself, and
+/// the budgets that it depends on.
+fn pod_check(
+    node: &ExistingNode,
+    fine: &[Arc<PodView>],
+    facts: &Facts<'_>,
+    budgets: &PdbIndex<'_>,
+    (until, near): (&mut Option<Timestamp>, &mut BTreeSet<u32>),
+) -> Result<(), Blocked> {
+    let doubtful: Vec<&Arc<PodView>> =
+        node.pods.iter().filter(|pod| !fine.iter().any(|known| Arc::ptr_eq(known, pod))).collect();
+    for pod in &doubtful {
+        if let Some(end) = pod.protection.until(pod.started_at).filter(|end| facts.now < *end) {
+            *until = Some(until.map_or(end, |known| known.min(end)));
+        }
+    }
+    if let Some(pod) = doubtful.iter().find(|pod| !pod.is_disruptable(facts.now)) {
         return Err(Blocked::ProtectedPod(pod.id.clone()));
     }
-    for pod in &node.pods {
-        match held_by(pod, budgets.near(pod), facts.now) {
+    for pod in doubtful {
+        let listed = budgets.listed(pod);
+        near.extend(listed.iter().map(|(at, _)| u32::try_from(*at).unwrap_or(u32::MAX)));
+        match held_by(pod, listed.into_iter().map(|(_, budget)| budget), facts.now) {
             None => {}
             Some(Held::By(budget)) => return Err(Blocked::Budget { pod: pod.id.clone(), budget }),
             Some(Held::ByMany(budgets)) => return Err(Blocked::ManyBudgets { pod: pod.id.clone(), budgets }),

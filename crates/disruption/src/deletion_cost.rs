@@ -7,12 +7,13 @@ use karpenter_model::budget::DisruptionReason;
 use karpenter_model::claim::ConditionView;
 use karpenter_model::duration::NillableDuration;
 use karpenter_model::labels;
+use karpenter_model::pdb::PdbIndex;
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::ExistingNode;
 use karpenter_model::taints::Taint;
 
 use crate::budgets::Allowance;
-use crate::candidates::{Class, candidate};
+use crate::candidates::{Class, PoolFacts, candidate_with};
 use crate::cost;
 use crate::look::Look;
 
@@ -60,8 +61,10 @@ pub fn cycle(look: &Look<'_>, written: &dyn Fn(&PodView) -> Option<String>) -> C
     let mut nodes: Vec<&ExistingNode> = look.snapshot.nodes.iter().filter(|node| node.is_managed()).collect();
     nodes.sort_by(|a, b| cost::by_ratio((ratio(a, look), a.name()), (ratio(b, look), b.name())));
     let (mut going, mut drifted, mut normal, mut kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let budgets = PdbIndex::new(look.facts.budgets);
+    let pools: Vec<&PoolFacts> = look.facts.pools.values().collect();
     for node in nodes {
-        match group(node, look) {
+        match group(node, look, &budgets, &pools) {
             Group::Going => going.push(node),
             Group::Drifted => drifted.push(node),
             Group::Normal => normal.push(node),
@@ -98,7 +101,7 @@ fn ratio(node: &ExistingNode, look: &Look<'_>) -> f64 {
     cost::savings_ratio(cost::price(node, known), cost::reschedule_cost(&node.pods))
 }
 
-fn group(node: &ExistingNode, look: &Look<'_>) -> Group {
+fn group<'a>(node: &'a ExistingNode, look: &Look<'a>, budgets: &PdbIndex<'_>, pools: &[&'a PoolFacts]) -> Group {
     let tainted = || {
         let taints = node.node.iter().flat_map(|node| &node.taints);
         taints.into_iter().any(|taint| taint.is_same(&Taint::disrupted()))
@@ -106,7 +109,8 @@ fn group(node: &ExistingNode, look: &Look<'_>) -> Group {
     if node.is_going() || tainted() {
         return Group::Going;
     }
-    let Ok(candidate) = candidate(node, &look.facts, Class::Graceful) else { return Group::Kept };
+    let found = candidate_with(node, &look.facts, Class::Graceful, (budgets, pools));
+    let Ok(candidate) = found else { return Group::Kept };
     if node.pods.iter().any(|pod| is_pinning(pod)) {
         return Group::Kept;
     }
@@ -158,7 +162,7 @@ fn writes(node: &ExistingNode, value: Option<i32>, written: &dyn Fn(&PodView) ->
         .iter()
         .filter(of_replica_set)
         .filter(|pod| written(pod) != text)
-        .map(|pod| Write { pod: pod.id.clone(), uid: pod.uid.clone(), value })
+        .map(|pod| Write { pod: pod.id.clone(), uid: pod.uid.to_string(), value })
         .collect();
     let pool = node.pool().unwrap_or_default().to_owned();
     (!writes.is_empty()).then(|| NodeWrites { node: node.name().to_owned(), pool, writes })

@@ -127,6 +127,7 @@ impl World {
             rules,
             options: self.options,
             gates: self.gates,
+            roll: None,
         }
     }
 
@@ -363,7 +364,7 @@ fn reasons(going: &[&Candidate<'_>], look: &Look<'_>, command: &Command) -> Vec<
 fn bind(node: &mut ExistingNode, pod: &Arc<PodView>) {
     let name = node.name().to_owned();
     node.requested.add(&pod.requests);
-    node.pods.push(Arc::new(PodView { node_name: Some(name), ..PodView::clone(pod) }));
+    node.pods.push(Arc::new(PodView { node_name: Some(name.into()), ..PodView::clone(pod) }));
     node.pods.sort_by(|a, b| a.id.cmp(&b.id));
 }
 

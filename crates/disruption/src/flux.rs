@@ -30,6 +30,13 @@ pub fn is_worth_waiting(look: &Look<'_>) -> bool {
     quiet > 0 && soon >= LEAST && soon * SHARE >= quiet
 }
 
+/// When the next node becomes free to go on which a pod was expected until then. Nothing happens in the cluster at that moment, so that
+/// whoever waits for news would miss it.
+pub fn next_to_be_free(look: &Look<'_>) -> Option<Timestamp> {
+    let stay = look.snapshot.nodes.iter().filter(|node| node.stays() && node.claim.is_some());
+    stay.filter_map(|node| node.nominated_until).filter(|until| look.facts.now < *until).min()
+}
+
 fn is_soon(now: Timestamp, end: Timestamp) -> bool {
     end.duration_since(now) <= SOON
 }
@@ -53,6 +60,21 @@ mod tests {
             cluster = cluster.claim(&name, |claim| claim.last_pod_event = Some(time(last)));
         }
         cluster
+    }
+
+    /// DIS-15: the first on which nobody is expected any longer.
+    #[test]
+    fn the_next_node_that_may_go() {
+        let free = |expected: &[(usize, i64)]| {
+            let mut cluster = cluster(0, 0);
+            for (at, until) in expected {
+                cluster.snapshot.nodes[*at].nominated_until = Some(time(*until));
+            }
+            next_to_be_free(&cluster.look())
+        };
+        assert_eq!(free(&[]), None, "all are free");
+        assert_eq!(free(&[(0, 10_025), (1, 10_007)]), Some(time(10_007)));
+        assert_eq!(free(&[(0, 9_999), (1, 10_000)]), None, "nobody is expected any more");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn cluster(nodes: &[Spec], budget: &BudgetNodes, policy: ConsolidationPolicy, gu
     if guarded {
         // Nobody of the first node may leave.
         cluster = cluster.pdb(PdbView {
-            id: PodId { namespace: "default".to_owned(), name: "guard".to_owned() },
+            id: PodId::new("default", "guard"),
             selector: Some(Selector::labels([("app", "guarded")])),
             disruptions_allowed: 0,
             never_allows: false,

@@ -1,7 +1,7 @@
 //! The cluster and the time in; which nodes may go, should go, and why out.
 //!
 //! [`drift`] and [`consolidatable`] say what a claim's conditions should be. [`candidates`] says which
-//! nodes may go at all and what keeps the others. [`budgets`] counts how many nodes of a pool may
+//! nodes may go at all and what keeps the others, [`roll`] remembers it from look to look. [`budgets`] counts how many nodes of a pool may
 //! go for a reason, [`cost`] says what a node is worth and what emptying it costs its pods, [`balanced`] weighs the two.
 //! A [`command`] is a set of nodes that go together, with what takes their place. [`repair`] weighs what is wrong with a node, [`reboot`]
 //! says the next step of one that restarts, [`reserved`] whether capacity that goes could be had again, and [`deletion_cost`] which pods a ReplicaSet
@@ -32,6 +32,7 @@ pub mod reboot;
 pub mod repair;
 pub mod report;
 pub mod reserved;
+pub mod roll;
 pub mod simulation;
 pub mod verdicts;
 pub mod worth;

@@ -17,7 +17,7 @@ use crate::report::{Note, Subject};
 use crate::reserved::TerminateFirst;
 use crate::simulation::Receiving;
 
-mod consolidation;
+pub(crate) mod consolidation;
 mod drift;
 mod emptiness;
 mod repair;
@@ -186,6 +186,12 @@ impl Command {
             nodes_new: self.replacements.len(),
             nodes_receiving: self.receiving.len(),
         }
+    }
+
+    /// The replacement that was planned for the pods of this claim of a simulation.
+    pub fn replacement_for(&self, claim: &PlannedClaim) -> Option<&PlannedClaim> {
+        let first = claim.pods.iter().next()?;
+        self.replacements.iter().find(|planned| planned.pods.iter().any(|pod| pod == first))
     }
 
     pub fn text(&self) -> String {

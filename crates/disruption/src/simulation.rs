@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::duration::GoDuration;
 use karpenter_model::labels::LabelRules;
-use karpenter_model::pdb::{self, PdbIndex};
+use karpenter_model::pdb::{self, PdbIndex, PdbView};
 use karpenter_model::pod::{PodId, PodView};
 use karpenter_model::snapshot::{ExistingNode, Snapshot};
 use karpenter_solver::{Asking, NodeId, Options, Placement, Plan, PlannedClaim, Planner, Reserved, Solver, WhatIf};
@@ -137,7 +137,8 @@ pub struct Simulator<'a> {
     unsettled: BTreeSet<String>,
     /// Nodes that are not initialized, with their claims.
     starting: OnceCell<BTreeMap<&'a str, &'a str>>,
-    budgets: PdbIndex<'a>,
+    budgets: &'a [Arc<PdbView>],
+    index: OnceCell<PdbIndex<'a>>,
     /// Some node is about to restart, and receives nobody whoever asks (Z29).
     some_reboot: bool,
     now: Timestamp,
@@ -193,7 +194,8 @@ impl<'a> Simulator<'a> {
             planned,
             unsettled,
             starting: OnceCell::new(),
-            budgets: PdbIndex::new(facts.budgets),
+            budgets: facts.budgets,
+            index: OnceCell::new(),
             some_reboot,
             now: facts.now,
             asked: false,
@@ -357,9 +359,14 @@ impl<'a> Simulator<'a> {
         Simulated { plan, moved, homeless }
     }
 
+    /// Made when somebody asks: most looks have to do with few pods.
+    fn index(&self) -> &PdbIndex<'a> {
+        self.index.get_or_init(|| PdbIndex::new(self.budgets))
+    }
+
     /// DIS-32.
     pub(crate) fn may_move(&self, pod: &PodView) -> bool {
-        pod.is_disruptable(self.now) && !pdb::is_fully_blocked(pod, self.budgets.near(pod), self.now)
+        pod.is_disruptable(self.now) && !pdb::is_fully_blocked(pod, self.index().near(pod), self.now)
     }
 
     /// Pods that run and would not any more (DIS-85, DIS-87).

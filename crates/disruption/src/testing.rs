@@ -210,7 +210,7 @@ impl Cluster {
             .into_iter()
             .map(|pod| {
                 requested.add(&pod.requests);
-                Arc::new(PodView { node_name: Some(name.to_owned()), ..pod })
+                Arc::new(PodView { node_name: Some(name.into()), ..pod })
             })
             .collect();
         self.snapshot.nodes.push(ExistingNode {
@@ -274,6 +274,7 @@ impl Cluster {
             rules: &self.rules,
             options: self.options,
             gates: self.gates,
+            roll: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The CloudProvider itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +20,16 @@ use karpenter_platform::{
 };
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::node::{PROVIDER_PREFIX, draw, fake_node, node_name, resolved_labels};
 
 /// Nodes of one answer: a few megabytes.
 const PAGE: u32 = 250;
+/// A class that was read this long ago is as it was: hundreds of claims are launched at a time, and each reading costs the API
+/// server as much as a node does.
+const STILL_TRUE: Duration = Duration::from_secs(1);
 
 /// Fake nodes through the Kubernetes API itself.
 #[derive(Clone)]
@@ -33,6 +38,8 @@ pub struct KwokProvider {
     types: Arc<Vec<InstanceType>>,
     policy: LabelPolicy,
     classes: [NodeClassKind; 1],
+    /// What classes lately said, and when. Held while one is read, so that whoever comes meanwhile hears the same answer.
+    delays: Arc<Mutex<BTreeMap<String, (Instant, Duration)>>>,
 }
 
 impl std::fmt::Debug for KwokProvider {
@@ -81,6 +88,7 @@ impl KwokProvider {
                 kind: "KWOKNodeClass".to_owned(),
                 plural: "kwoknodeclasses".to_owned(),
             }],
+            delays: Arc::default(),
         }
     }
 
@@ -121,8 +129,20 @@ impl KwokProvider {
         })
     }
 
-    /// How long to wait before the node joins. A missing class is a lack of capacity (API-282).
+    /// How long to wait before the node joins.
     async fn registration_delay(&self, class: &str) -> Result<Duration, CreateError> {
+        let mut known = self.delays.lock().await;
+        if let Some((_, delay)) = known.get(class).filter(|(read, _)| read.elapsed() < STILL_TRUE) {
+            return Ok(*delay);
+        }
+        known.remove(class);
+        let delay = self.read_delay(class).await?;
+        known.insert(class.to_owned(), (Instant::now(), delay));
+        Ok(delay)
+    }
+
+    /// As the class says now. A missing class is a lack of capacity (API-282).
+    async fn read_delay(&self, class: &str) -> Result<Duration, CreateError> {
         let api: Api<KWOKNodeClass> = Api::all(self.client.clone());
         let found = api.get_opt(class).await.map_err(|error| CallError::new("get KWOKNodeClass", error))?;
         let found = found

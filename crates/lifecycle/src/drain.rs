@@ -61,7 +61,7 @@ fn turning_points(pod: &PodView, deadline: Option<Timestamp>) -> impl Iterator<I
     let protected_until = pod.protection.until(pod.started_at);
     let grace = pod.termination_grace_seconds.map(SignedDuration::from_secs);
     let out_of_time = deadline.zip(grace).and_then(|(deadline, grace)| deadline.saturating_sub(grace).ok());
-    let stuck = pod.deleting_since.and_then(|since| since.saturating_add(SignedDuration::from_mins(1)).ok());
+    let stuck = pod.deleting_since.and_then(|since| since.time().saturating_add(SignedDuration::from_mins(1)).ok());
     let points = [protected_until, out_of_time.filter(|_| pod.deleting_since.is_none()), stuck];
     points.into_iter().flatten().filter_map(|at| at.saturating_add(MOMENT).ok())
 }

@@ -2,12 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::uid::Uid;
 
 /// One pod, not whoever takes its name later.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvictionKey {
     pub id: PodId,
-    pub uid: String,
+    pub uid: Uid,
 }
 
 impl EvictionKey {
@@ -77,7 +78,7 @@ pub fn attempt(pod: Option<&PodView>, key: &EvictionKey, insistence: Insistence,
 pub(crate) fn is_force_eligible(pod: &PodView, deadline: Option<Timestamp>, now: Timestamp) -> bool {
     let Some(deadline) = deadline else { return false };
     match (pod.deleting_since, pod.termination_grace_seconds) {
-        (Some(gone_at), _) => gone_at > deadline,
+        (Some(gone_at), _) => gone_at.time() > deadline,
         (None, Some(grace)) => {
             deadline.saturating_sub(SignedDuration::from_secs(grace)).is_ok_and(|latest| now > latest)
         }

@@ -1,6 +1,7 @@
 //! When something last happened to the pods of a node (LIF-35).
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_model::moment::Moment;
 use karpenter_model::pod::{PodOwner, PodView};
 
 /// How often the same claim is stamped at most.
@@ -23,7 +24,10 @@ pub fn pod_event(pod: &PodView, seen: Seen<'_>, now: Timestamp) -> Option<Timest
         return None;
     }
     match seen {
-        Seen::Listed => pod.deleting_since.filter(|since| *since <= now).or(pod.started_at),
+        Seen::Listed => {
+            let left = pod.deleting_since.filter(|since| since.time() <= now);
+            left.or(pod.started_at).map(Moment::time)
+        }
         Seen::New => Some(now),
         Seen::Changed(before) => {
             let bound = before.node_name.is_none();

@@ -186,10 +186,9 @@ impl BufferView {
 
     fn virtual_pod(&self, shape: &Shape, number: u32, now: Timestamp) -> PodView {
         let mut pod = shape.pod.clone();
-        pod.id =
-            PodId { namespace: self.id.namespace.clone(), name: format!("capacity-buffer-{}-{number}", self.id.name) };
-        pod.uid = format!("{}-{number}", self.uid);
-        pod.created_at = now;
+        pod.id = PodId::new(self.id.namespace.clone(), format!("capacity-buffer-{}-{number}", self.id.name));
+        pod.uid = format!("{}-{number}", self.uid).into();
+        pod.created_at = now.into();
         pod.deleting_since = None;
         // Not pending: in a simulation it gets no node that pods just came to or left (SCH-190).
         pod.phase = PodPhase::Unknown;

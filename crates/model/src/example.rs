@@ -20,9 +20,9 @@ use crate::resources::Resources;
 /// A pod of namespace `default` that asks for nothing and has no node.
 pub fn pod(name: &str) -> PodView {
     PodView {
-        id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
-        uid: format!("uid-of-{name}"),
-        created_at: Timestamp::UNIX_EPOCH,
+        id: PodId::new("default", name),
+        uid: format!("uid-of-{name}").into(),
+        created_at: Timestamp::UNIX_EPOCH.into(),
         deleting_since: None,
         started_at: None,
         node_name: None,

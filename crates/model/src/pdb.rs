@@ -65,6 +65,11 @@ impl<'a> PdbIndex<'a> {
 
     /// All that apply to the pod and perhaps some others, in the order in which they were listed.
     pub fn near(&self, pod: &PodView) -> Vec<&'a Arc<PdbView>> {
+        self.listed(pod).into_iter().map(|(_, budget)| budget).collect()
+    }
+
+    /// The same, with their places in the list.
+    pub fn listed(&self, pod: &PodView) -> Vec<(usize, &'a Arc<PdbView>)> {
         let Some(of_namespace) = self.namespaces.get(pod.id.namespace.as_str()) else { return Vec::new() };
         let mut found = of_namespace.others.clone();
         for (key, values) in &of_namespace.by_label {
@@ -72,7 +77,7 @@ impl<'a> PdbIndex<'a> {
             found.extend(value.and_then(|value| values.get(value.as_str())).into_iter().flatten());
         }
         found.sort_unstable_by_key(|(at, _)| *at);
-        found.into_iter().map(|(_, budget)| budget).collect()
+        found
     }
 }
 
@@ -127,7 +132,7 @@ mod tests {
 
     fn budget(name: &str, never_allows: bool) -> Arc<PdbView> {
         Arc::new(PdbView {
-            id: PodId { namespace: "default".into(), name: name.into() },
+            id: PodId::new("default", name),
             selector: Some(Selector::labels([("app", "web")])),
             disruptions_allowed: 0,
             never_allows,
@@ -140,7 +145,7 @@ mod tests {
     fn fully_blocked_pods() {
         let mut web = example::pod("a");
         web.labels.insert("app".into(), "web".into());
-        let elsewhere = PodView { id: PodId { namespace: "other".into(), name: "a".into() }, ..web.clone() };
+        let elsewhere = PodView { id: PodId::new("other", "a"), ..web.clone() };
         let unready = PodView { unready: true, ..web.clone() };
         let lenient = Arc::new(PdbView { lets_unready_go: true, ..(*budget("c", true)).clone() });
         let nobody = Arc::new(PdbView { selector: None, ..(*budget("d", true)).clone() });
@@ -191,7 +196,7 @@ mod tests {
             let all: Vec<&PodId> = budgets.iter().filter(|one| one.applies_to(&pod)).map(|one| &one.id).collect();
             assert_eq!(found, all, "{labels:?}");
         }
-        let elsewhere = PodView { id: PodId { namespace: "other".into(), name: "a".into() }, ..example::pod("a") };
+        let elsewhere = PodView { id: PodId::new("other", "a"), ..example::pod("a") };
         assert!(index.near(&elsewhere).is_empty());
     }
 
@@ -211,7 +216,7 @@ mod tests {
         let done = PodView { phase: crate::pod::PodPhase::Succeeded, ..web.clone() };
         let mirror = PodView { owner: PodOwner::Node, ..web.clone() };
         let daemon = PodView { owner: PodOwner::DaemonSet, ..web.clone() };
-        let other = PodView { id: PodId { namespace: "other".into(), name: "a".into() }, ..web.clone() };
+        let other = PodView { id: PodId::new("other", "a"), ..web.clone() };
         for (case, pod, budgets, held) in [
             ("DC-34", &web, vec![closed()], true),
             ("DC-33", &unready, vec![full(|budget| budget.lets_unready_go = true)], false),

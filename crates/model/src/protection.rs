@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::duration::GoDuration;
+use crate::moment::Moment;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Protection {
@@ -29,15 +30,15 @@ impl Protection {
     }
 
     /// When it ends; `None` when it does not, or has not begun.
-    pub fn until(&self, started_at: Option<Timestamp>) -> Option<Timestamp> {
+    pub fn until(&self, started_at: Option<Moment>) -> Option<Timestamp> {
         match self {
-            Self::For(length) => started_at?.saturating_add(*length).ok(),
+            Self::For(length) => started_at?.time().saturating_add(*length).ok(),
             Self::None | Self::Always | Self::Invalid(_) => None,
         }
     }
 
     /// A pod that has not been seen to start is protected: better once too often (DIS-43).
-    pub fn holds(&self, started_at: Option<Timestamp>, now: Timestamp) -> bool {
+    pub fn holds(&self, started_at: Option<Moment>, now: Timestamp) -> bool {
         match self {
             Self::None | Self::Invalid(_) => false,
             Self::Always => true,
@@ -67,8 +68,8 @@ mod tests {
             (Some("soon"), false, false),
         ] {
             let protection = Protection::read(value);
-            assert_eq!(protection.holds(Some(time(100)), time(159)), before, "{value:?}");
-            assert_eq!(protection.holds(Some(time(100)), time(160)), at, "{value:?}");
+            assert_eq!(protection.holds(Some(time(100).into()), time(159)), before, "{value:?}");
+            assert_eq!(protection.holds(Some(time(100).into()), time(160)), at, "{value:?}");
         }
         assert!(Protection::read(Some("1m")).holds(None, time(9999)), "not started yet");
         assert_eq!(Protection::read(Some("x")), Protection::Invalid("x".into()));

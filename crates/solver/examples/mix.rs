@@ -128,7 +128,7 @@ const MEMORIES: [i64; 6] = [100, 256, 512, 1024, 2048, 4096];
 
 fn pod(number: usize, label: (&str, &str), (cpu, memory): (i64, i64), scheduling: PodScheduling) -> PodView {
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let uid = format!("{:016x}-{:04x}", mixed, number & 0xffff);
+    let uid = format!("{:016x}-{:04x}", mixed, number & 0xffff).into();
     let pod = PodView { uid, unschedulable: true, ..example::pod(&format!("pod-{number:07}")) };
     pod.but(|pod| {
         pod.labels = [(label.0.to_owned(), label.1.to_owned())].into();

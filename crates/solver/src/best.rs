@@ -93,12 +93,18 @@ fn improve(
             pass.run_rest(should_stop);
             let plan = pass.finish();
             let complete = plan.untried.is_empty() && reference.placed.keys().all(|pod| plan.placed.contains_key(pod));
-            if complete && plan.cost_per_hour() < best.cost_per_hour() {
+            if complete && is_better(&plan, best) {
                 *best = Plan { part: candidate.part, ..plan };
             }
         }
         steps.spend(share);
     }
+}
+
+/// Cheaper, or as cheap with fewer nodes.
+fn is_better(plan: &Plan, known: &Plan) -> bool {
+    let (cost, known_cost) = (plan.cost_per_hour(), known.cost_per_hour());
+    cost < known_cost * (1.0 - 1e-9) || (cost <= known_cost && plan.claims.len() < known.claims.len())
 }
 
 /// A pass with the pods on existing nodes that the reference puts there.

@@ -121,7 +121,7 @@ impl fmt::Display for DeviceRefusal {
 pub fn claims_of(pod: &PodView) -> Vec<PodId> {
     let mut claims: Vec<PodId> = Vec::new();
     for name in &pod.resource_claims {
-        let id = PodId { namespace: pod.id.namespace.clone(), name: name.clone() };
+        let id = PodId::new(pod.id.namespace.clone(), name.clone());
         if !claims.contains(&id) {
             claims.push(id);
         }

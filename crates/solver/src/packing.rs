@@ -10,6 +10,7 @@
 pub(crate) mod bits;
 pub(crate) mod fill;
 pub(crate) mod fluid;
+pub(crate) mod join;
 pub(crate) mod knapsack;
 mod ladder;
 mod master;

@@ -40,7 +40,8 @@ impl Hash for ByName {
     }
 }
 
-/// Pods in no order. One of 300,000 is found with one look; in order it would take eighteen, each at another place of memory.
+/// Pods in no order. One of 300,000 is found with one look; in order it would take eighteen, each at another place of memory. Who
+/// decides or shows something sorts them first.
 #[expect(clippy::disallowed_types, reason = "the hash has no secret, so the order is the same every time")]
 pub type PodSet = std::collections::HashSet<ByName, BuildHasherDefault<DefaultHasher>>;
 

@@ -85,7 +85,7 @@ impl Workloads {
     }
 
     fn service_labels(&self, pod: &PodView) -> BTreeMap<String, String> {
-        let first = PodId { namespace: pod.id.namespace.clone(), name: String::new() };
+        let first = PodId::new(pod.id.namespace.clone(), "");
         let own = self.services.range(first..).take_while(|(id, _)| id.namespace == pod.id.namespace);
         let selectors = own.filter_map(|(_, service)| service.selector.as_ref());
         let matching =
@@ -95,7 +95,7 @@ impl Workloads {
 
     fn controller(&self, pod: &PodView) -> Option<&Arc<WorkloadView>> {
         let controller = pod.controller.as_ref()?;
-        let id = PodId { namespace: pod.id.namespace.clone(), name: controller.name.clone() };
+        let id = PodId::new(pod.id.namespace.clone(), controller.name.clone());
         self.workloads.get(&(WorkloadKind::of(controller)?, id))
     }
 }

@@ -117,7 +117,7 @@ mod tests {
 
     fn claim(name: &str) -> Change {
         Change::Device(DeviceChange::Claim(Arc::new(ResourceClaim {
-            id: PodId { namespace: "default".into(), name: name.into() },
+            id: PodId::new("default", name),
             requests: Vec::new(),
             constraints: Vec::new(),
             allocation: None,
@@ -168,7 +168,7 @@ mod tests {
         state.apply(Change::Listed(Source::ResourceClaims, ["default/f".to_owned()].into()));
         assert_eq!(counts(&mut state), (0, 1, 1));
         state.apply(Change::Device(DeviceChange::ClassGone("d".into())));
-        let id = PodId { namespace: "default".into(), name: "f".into() };
+        let id = PodId::new("default", "f");
         state.apply(Change::Device(DeviceChange::ClaimGone(id)));
         assert_eq!(counts(&mut state), (0, 0, 0));
     }

@@ -132,7 +132,7 @@ impl ClusterState {
 
     pub(crate) fn requested_on(&self, node: &str) -> Resources {
         let mut requested = Resources::new();
-        for pod in self.bound.get(node).into_iter().flatten() {
+        for pod in self.bound.on(node) {
             requested.add(&pod.requests);
         }
         requested

@@ -43,7 +43,7 @@ mod tests {
     /// SCH-25, SCH-237, SC-25, Y35: the last decision counts, and claims know their pods.
     #[test]
     fn pods_are_found_from_claims_and_back() {
-        let pod = |name: &str| PodId { namespace: "default".into(), name: name.into() };
+        let pod = |name: &str| PodId::new("default", name);
         let mut all = Expectations::default();
         all.expect(&pod("a"), Some("x"));
         all.expect(&pod("b"), Some("x"));

@@ -17,6 +17,10 @@ use crate::ClusterState;
 /// How long a pod keeps its place on a node that is ready for it: the longest pause of kube-scheduler, and also how often a
 /// pod that waits asks for a pass (SCH-3).
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+/// A busy kube-scheduler comes to a pod later than that. As long as it binds pods that have a place waiting for them, others keep theirs:
+/// planned anew, in another order, some of them would find no room and get a second node. Not for longer than this, however
+/// busy it is.
+const LONGEST_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
@@ -25,6 +29,8 @@ pub(crate) struct Holding {
     pods: BTreeSet<PodId>,
     /// Since when a pod could have been bound to its claim's node.
     ready_since: BTreeMap<PodId, (String, Timestamp)>,
+    /// When somebody who could have been bound was last seen to be.
+    last_bound: Option<Timestamp>,
 }
 
 impl Holding {
@@ -41,7 +47,8 @@ impl Holding {
         if known.0 != claim {
             *known = (claim.to_owned(), now);
         }
-        let over = now.duration_since(known.1) >= PATIENCE;
+        let since = self.last_bound.map_or(known.1, |bound| bound.max(known.1));
+        let over = now.duration_since(since) >= PATIENCE || now.duration_since(known.1) >= LONGEST_PATIENCE;
         if over {
             // Planned for the same node again, it has the same time again.
             self.ready_since.remove(pod);
@@ -64,7 +71,15 @@ impl ClusterState {
         holding.places.clear();
         holding.pods.clear();
         let waits: BTreeSet<&PodId> = expected.values().flatten().map(|pod| &pod.id).collect();
-        holding.ready_since.retain(|id, _| waits.contains(id));
+        let mut bound = false;
+        holding.ready_since.retain(|id, _| {
+            let stays = waits.contains(id);
+            bound |= !stays && self.pods.get(id).is_some_and(|pod| pod.node_name.is_some());
+            stays
+        });
+        if bound {
+            holding.last_bound = Some(now);
+        }
         for (claim, pods) in &expected {
             let Some(place) = self.held_place(claim, now) else { continue };
             let mut room = place.available();
@@ -209,6 +224,37 @@ mod tests {
         assert_eq!(in_hand(&mut state, 11), ["x"]);
         assert_eq!(in_hand(&mut state, 20), ["x"]);
         assert!(in_hand(&mut state, 21).is_empty());
+    }
+
+    /// SCH-3: while kube-scheduler is seen to bind those that have a place, the others keep theirs, for a minute at most.
+    #[test]
+    fn a_busy_scheduler_is_waited_for_longer() {
+        let mut state = state();
+        for name in ["x", "y"] {
+            state.apply(Change::Pod(Arc::new(pod(name).but(|pod| pod.requests = Resources::new()))));
+        }
+        state.apply(Change::Node(Arc::new(node(true))));
+        assert_eq!(in_hand(&mut state, 0), ["x", "y"]);
+        let others: Vec<PodView> =
+            (0..6).map(|at| pod(&format!("other-{at}")).but(|pod| pod.requests = Resources::new())).collect();
+        for other in &others {
+            state.apply(Change::Pod(Arc::new(other.clone())));
+            state.expectations.expect(&other.id, Some("a"));
+        }
+        assert_eq!(in_hand(&mut state, 9), ["x", "y"]);
+        for (at, other) in others.iter().enumerate() {
+            let bound = PodView { node_name: Some("n".into()), unschedulable: false, ..other.clone() };
+            state.apply(Change::Pod(Arc::new(bound)));
+            let second = 18 + 9 * i64::try_from(at).unwrap();
+            let want: &[&str] = if second < 60 { &["x", "y"] } else { &[] };
+            assert_eq!(in_hand(&mut state, second), want, "{second}");
+        }
+        let mut state = self::state();
+        state.apply(Change::Node(Arc::new(node(true))));
+        assert_eq!(in_hand(&mut state, 0), ["x", "y"]);
+        state.apply(Change::PodGone(pod("y").id));
+        assert_eq!(in_hand(&mut state, 9), ["x"]);
+        assert!(in_hand(&mut state, 10).is_empty(), "who was deleted says nothing about kube-scheduler");
     }
 
     /// What ends the promise: the room is taken, the node goes, the claim is gone, the pod is bound.

@@ -14,6 +14,7 @@ use karpenter_model::pod::{DaemonView, PodId, PodView};
 use karpenter_model::pool::{self, PoolView};
 use karpenter_model::volumes::UnsupportedVolumes;
 
+mod bound;
 mod by_name;
 mod costs;
 mod default_spread;
@@ -38,6 +39,7 @@ pub use intake::{DeviceRequests, Intake, intake};
 pub use refusals::{Refusals, Standing, World};
 pub use volumes::{VolumeChange, VolumeError, Volumes};
 
+use self::bound::Bound;
 use self::devices::Devices;
 use self::holding::Holding;
 use self::launching::Launching;
@@ -124,8 +126,8 @@ pub struct ClusterState {
     devices: Option<Devices>,
     /// Given to pods that wait and declare none.
     default_spread: DefaultConstraints,
-    /// Pods by the node they are bound to, terminal ones left out.
-    bound: BTreeMap<String, BTreeSet<ByName>>,
+    /// Terminal ones left out.
+    bound: Bound,
     /// Pods that wait for capacity.
     waiting: BTreeSet<ByName>,
     /// Living pods of each DaemonSet, the newest last.
@@ -271,11 +273,10 @@ impl ClusterState {
         if !stays || pod.is_provisionable() || pod.daemon_set.is_some() {
             return false;
         }
-        self.pods.replace(ByName(pod.clone()));
-        let bound = pod.node_name.as_ref().filter(|_| !pod.is_terminal()).and_then(|node| self.bound.get_mut(node));
-        if let Some(bound) = bound {
-            bound.replace(ByName(pod.clone()));
+        if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
+            self.bound.replace(node, &known.0, pod);
         }
+        self.pods.replace(ByName(pod.clone()));
         true
     }
 
@@ -286,9 +287,7 @@ impl ClusterState {
             self.resolved.insert(pod.id.clone(), view.clone());
         }
         if let Some(node) = pod.node_name.as_ref().filter(|_| !pod.is_terminal()) {
-            let bound = self.bound.entry(node.clone()).or_default();
-            bound.remove(&pod.id);
-            bound.insert(ByName(view));
+            self.bound.put(node, view);
             self.world.all += 1;
         }
     }
@@ -315,12 +314,7 @@ impl ClusterState {
         }
         if let Some(node) = &pod.node_name {
             self.world.all += 1;
-            if let Some(bound) = self.bound.get_mut(node) {
-                bound.remove(id);
-                if bound.is_empty() {
-                    self.bound.remove(node);
-                }
-            }
+            self.bound.remove(node, id);
         }
         Some(pod)
     }
@@ -469,7 +463,7 @@ impl ClusterState {
 
     /// Pods bound to a node and not terminal.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<PodView>> {
-        self.bound.get(node).map(|pods| pods.iter().map(|pod| pod.0.clone()).collect()).unwrap_or_default()
+        self.bound.on(node).iter().map(|pod| pod.0.clone()).collect()
     }
 
     /// One pod per DaemonSet: the newest that lives, else its template (SCH-71, SCH-238).
@@ -559,7 +553,7 @@ impl ClusterState {
 /// The DaemonSet that a pod stands for (SCH-238).
 fn living_daemon(pod: &PodView) -> Option<PodId> {
     let name = pod.daemon_set.as_ref().filter(|_| pod.is_active())?;
-    Some(PodId { namespace: pod.id.namespace.clone(), name: name.clone() })
+    Some(PodId::new(pod.id.namespace.clone(), name.clone()))
 }
 
 #[cfg(test)]

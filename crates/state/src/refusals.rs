@@ -6,6 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::claim::{ClaimView, ConditionView};
 use karpenter_model::pod::{PodClass, PodId, PodView};
+use karpenter_model::text::Text;
+use karpenter_model::uid::Uid;
 
 /// A pod that fits nowhere is tried again after this long although nothing has changed that we know of: offers of the
 /// cloud come and go without telling.
@@ -27,12 +29,12 @@ pub struct World {
 pub struct Refusals<W> {
     pods: BTreeMap<PodId, Refused>,
     /// By namespace and where in memory the class is, which it keeps as long as the entry holds it.
-    classes: BTreeMap<(String, usize), RefusedClass<W>>,
+    classes: BTreeMap<(Text, usize), RefusedClass<W>>,
 }
 
 #[derive(Debug, Clone)]
 struct Refused {
-    uid: String,
+    uid: Uid,
     world: World,
     at: Timestamp,
 }
@@ -62,7 +64,7 @@ impl<W> Default for Refusals<W> {
     }
 }
 
-fn key(pod: &PodView) -> (String, usize) {
+fn key(pod: &PodView) -> (Text, usize) {
     (pod.id.namespace.clone(), Arc::as_ptr(&pod.class).addr())
 }
 
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!(refusals.standing(&second, before, time(1)), Standing::LikeRefused(&"full"));
         refusals.note_told(&second);
         assert_eq!(refusals.standing(&second, before, time(2)), Standing::Refused);
-        let elsewhere = PodId { namespace: "other".into(), name: "third".into() };
+        let elsewhere = PodId::new("other", "third");
         let elsewhere = PodView { id: elsewhere, ..like("third") };
         for (name, pod, world, at) in [
             ("there is more room", like("third"), grown, 1),

@@ -17,7 +17,7 @@ fn cpu(units: i64) -> Resources {
 }
 
 fn pod(name: &str, node: Option<&str>) -> PodView {
-    PodView { node_name: node.map(ToOwned::to_owned), unschedulable: node.is_none(), ..example::pod(name) }
+    PodView { node_name: node.map(Into::into), unschedulable: node.is_none(), ..example::pod(name) }
         .but(|pod| pod.requests = cpu(1))
 }
 
@@ -164,7 +164,7 @@ fn a_new_daemon_set_has_its_own_pods() {
         |uid: &str| DaemonView { id: pod("agent", None).id, uid: Some(uid.into()), template: pod("agent", None) };
     let of = |name: &str, uid: &str, second| {
         let created_at = Timestamp::from_second(second).unwrap();
-        let one = PodView { created_at, ..pod(name, Some("n")) };
+        let one = PodView { created_at: created_at.into(), ..pod(name, Some("n")) };
         let one = one.but(|pod| (pod.daemon_set, pod.daemon_set_uid) = (Some("agent".into()), Some(uid.into())));
         Change::Pod(Arc::new(one))
     };
@@ -190,7 +190,7 @@ fn a_live_pod_speaks_for_its_daemon_set() {
     assert_eq!(state.daemons()[0].requests, cpu(4), "no pod yet");
 
     let live = |name: &str, second, units| {
-        let mut one = PodView { created_at: Timestamp::from_second(second).unwrap(), ..pod(name, Some("n")) };
+        let mut one = PodView { created_at: Timestamp::from_second(second).unwrap().into(), ..pod(name, Some("n")) };
         one.daemon_set = Some("agent".into());
         one.requests = cpu(units);
         one.scheduling.required_terms = pinned("n");

@@ -315,7 +315,7 @@ impl Volumes {
 
 /// The claims a pod names, in its own namespace.
 pub(crate) fn claims(pod: &PodView) -> impl Iterator<Item = PodId> {
-    pod.volume_claims.iter().map(|name| PodId { namespace: pod.id.namespace.clone(), name: name.clone() })
+    pod.volume_claims.iter().map(|name| PodId::new(pod.id.namespace.clone(), name.clone()))
 }
 
 fn class_name(claim: &VolumeClaimView) -> Option<&str> {

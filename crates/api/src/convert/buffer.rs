@@ -20,10 +20,10 @@ pub fn buffer(buffer: &CapacityBuffer) -> Converted<BufferView> {
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let count = |number: Option<i32>| number.map(|number| u32::try_from(number).unwrap_or(0));
     let view = BufferView {
-        id: PodId {
-            namespace: buffer.metadata.namespace.clone().unwrap_or_default(),
-            name: buffer.metadata.name.clone().unwrap_or_default(),
-        },
+        id: PodId::new(
+            buffer.metadata.namespace.clone().unwrap_or_default(),
+            buffer.metadata.name.clone().unwrap_or_default(),
+        ),
         uid: buffer.metadata.uid.clone().unwrap_or_default(),
         reference: template.or(scalable),
         replicas: count(spec.replicas),

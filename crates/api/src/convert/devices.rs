@@ -163,10 +163,10 @@ pub fn resource_claim(claim: &ApiClaim, rules: &LabelRules) -> Converted<Resourc
     let status = claim.status.as_ref();
     let reserved = status.and_then(|status| status.reserved_for.as_deref()).unwrap_or_default();
     let view = ResourceClaim {
-        id: PodId {
-            namespace: claim.metadata.namespace.clone().unwrap_or_default(),
-            name: claim.metadata.name.clone().unwrap_or_default(),
-        },
+        id: PodId::new(
+            claim.metadata.namespace.clone().unwrap_or_default(),
+            claim.metadata.name.clone().unwrap_or_default(),
+        ),
         requests: requests.iter().map(|one| request(&mut problems, one)).collect(),
         constraints: constraints.iter().map(constraint).collect(),
         allocation: status

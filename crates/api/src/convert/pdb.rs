@@ -12,10 +12,10 @@ pub fn pdb(budget: &PodDisruptionBudget) -> Converted<PdbView> {
     let spec = budget.spec.as_ref();
     let selector = spec.and_then(|spec| spec.selector.as_ref());
     let view = PdbView {
-        id: PodId {
-            namespace: budget.metadata.namespace.clone().unwrap_or_default(),
-            name: budget.metadata.name.clone().unwrap_or_default(),
-        },
+        id: PodId::new(
+            budget.metadata.namespace.clone().unwrap_or_default(),
+            budget.metadata.name.clone().unwrap_or_default(),
+        ),
         selector: scheduling::selector(&mut problems, "spec.selector", selector),
         disruptions_allowed: budget.status.as_ref().map_or(0, |status| status.disruptions_allowed),
         never_allows: spec.is_some_and(|spec| {

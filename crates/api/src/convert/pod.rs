@@ -54,15 +54,15 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         template: template.into(),
     };
     let view = PodView {
-        id: PodId {
-            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-            name: pod.metadata.name.clone().unwrap_or_default(),
-        },
-        uid: pod.metadata.uid.clone().unwrap_or_default(),
-        created_at: created_at(&pod.metadata),
-        deleting_since: deleting_since(&pod.metadata),
-        started_at: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
-        node_name: non_empty(spec.node_name.as_ref()),
+        id: PodId::new(
+            pod.metadata.namespace.clone().unwrap_or_default(),
+            pod.metadata.name.clone().unwrap_or_default(),
+        ),
+        uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
+        created_at: created_at(&pod.metadata).into(),
+        deleting_since: deleting_since(&pod.metadata).map(Into::into),
+        started_at: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0.into()),
+        node_name: non_empty(spec.node_name.as_ref()).map(Into::into),
         nominated_node_name: non_empty(status.and_then(|status| status.nominated_node_name.as_ref())).map(Into::into),
         class: Arc::new(class),
         priority: spec.priority.unwrap_or_default(),

@@ -19,10 +19,7 @@ pub fn volume_claim(claim: &PersistentVolumeClaim) -> VolumeClaimView {
     let spec = claim.spec.as_ref();
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     VolumeClaimView {
-        id: PodId {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-        },
+        id: PodId::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default()),
         deleting: meta.deletion_timestamp.is_some(),
         lost: phase == Some("Lost"),
         volume: non_empty(spec.and_then(|spec| spec.volume_name.as_ref())),

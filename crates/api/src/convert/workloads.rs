@@ -14,7 +14,7 @@ use super::{Converted, Problems, scheduling};
 use crate::settings::DefaultConstraint;
 
 fn id(meta: &ObjectMeta) -> PodId {
-    PodId { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+    PodId::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
 pub fn service(service: &Service) -> ServiceView {

@@ -17,14 +17,15 @@ use karpenter_model::node::NodeView;
 use karpenter_model::pdb::PdbView;
 use karpenter_model::pod::{PodId, PodPhase, PodView};
 use karpenter_model::pool::PoolView;
-use karpenter_model::resources::Resources;
+use karpenter_model::quantity::Quantity;
+use karpenter_model::resources::{CPU, Resources};
 use karpenter_model::shared::Labels;
 use karpenter_model::snapshot::{ExistingNode, PoolOffer, Snapshot};
 use karpenter_model::taints::Taint;
 use karpenter_solver::{Options, Placement, Plan, PlannedClaim, Reserved, Solver};
 
-use super::parts::{GI, MI, Market, near, on_demand, open, spread, waiting};
-use super::scaled_in;
+use super::parts::{GI, MI, Market, constrain, on_demand, open, waiting};
+use super::{scaled_in, synth};
 use crate::dice::Dice;
 
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -102,19 +103,10 @@ impl Aged {
         let mut aged = Self::empty(Market::kwok_linux_amd64_below_33(), open(POOL));
         let (mut dice, mut ids) = (Dice::new(seed), Dice::new(seed + 1));
         let mut deployments = scaled_in::deployments(&mut ids);
-        let options = Options { reserved: Reserved::Fallback, ..Options::default() };
         for batch in 0..batches {
             let part = |pods: &Vec<PodView>| pods.len() * batch / batches..pods.len() * (batch + 1) / batches;
             let pods = deployments.iter().flat_map(|pods| &pods[part(pods)]);
-            aged.snapshot.pending = pods.map(|pod| (pod.id.clone(), Arc::new(pod.clone()))).collect();
-            let plan = Solver::new(&aged.rules).plan(&aged.snapshot, &options);
-            let pods = std::mem::take(&mut aged.snapshot.pending).into_values().map(|pod| {
-                let running = PodView { phase: PodPhase::Running, unschedulable: false, ..PodView::clone(&pod) };
-                Arc::new(running)
-            });
-            let new =
-                plan.claims.iter().enumerate().map(|(at, claim)| aged.launched(claim, batch * 1000 + at)).collect();
-            aged.bind(pods.collect(), &plan, new);
+            aged.buy(pods, 100_000 + batch * 1000);
         }
         for pods in &mut deployments {
             while pods.len() > scaled_in::LEFT {
@@ -127,6 +119,58 @@ impl Aged {
             }
         }
         aged
+    }
+
+    /// At least so many nodes as the target buys them: drawn deployments come in batches, and the reference plans each with 605 types of
+    /// EC2, as far as they have no more than so many CPUs, on demand. Then half of the pods of each deployment are gone.
+    pub fn bought(nodes: usize, largest: i64, seed: u64) -> Self {
+        const BATCHES: usize = 24;
+        let Market { types, rules } = Market::ec2_605();
+        let small = |known: &&InstanceType| known.capacity.amount(CPU) <= Quantity::units(largest);
+        let market = Market { types: Arc::new(types.iter().filter(small).cloned().collect()), rules };
+        let mut aged = Self::empty(market, on_demand(POOL));
+        let (mut dice, mut ids) = (Dice::new(seed), Dice::new(seed + 1));
+        // About half of a CPU is asked for by the pod in the middle, and nearly two on average.
+        let of_batch = nodes * usize::try_from(largest).unwrap_or(0).div_ceil(2) / BATCHES + 1;
+        let (mut deployments, mut gone): (usize, BTreeSet<PodId>) = (0, BTreeSet::new());
+        while aged.snapshot.nodes.len() < nodes {
+            let mut batch: Vec<PodView> = Vec::new();
+            while batch.len() < of_batch {
+                let mut pods = synth::constrained(deployments, &mut dice, &mut ids);
+                batch.extend(pods.iter().cloned());
+                if deployments.is_multiple_of(2) {
+                    aged.budgets.push(budget(deployments));
+                }
+                deployments += 1;
+                let left = pods.len().div_ceil(2);
+                while pods.len() > left {
+                    gone.insert(pods.swap_remove(dice.below(pods.len())).id);
+                }
+            }
+            let first = aged.snapshot.nodes.len();
+            aged.buy(batch.iter(), first);
+        }
+        for node in &mut aged.snapshot.nodes {
+            let (left, ended): (Vec<_>, Vec<_>) = node.pods.drain(..).partition(|pod| !gone.contains(&pod.id));
+            for pod in &ended {
+                node.requested.subtract(&pod.requests);
+            }
+            node.pods = left;
+        }
+        aged
+    }
+
+    /// Nodes for these pods, as the reference plans them; `first` names the new ones.
+    fn buy<'p>(&mut self, pods: impl Iterator<Item = &'p PodView>, first: usize) {
+        let options = Options { reserved: Reserved::Fallback, ..Options::default() };
+        self.snapshot.pending = pods.map(|pod| (pod.id.clone(), Arc::new(pod.clone()))).collect();
+        let plan = Solver::new(&self.rules).plan(&self.snapshot, &options);
+        let pods = std::mem::take(&mut self.snapshot.pending).into_values().map(|pod| {
+            let running = PodView { phase: PodPhase::Running, unschedulable: false, ..PodView::clone(&pod) };
+            Arc::new(running)
+        });
+        let new = plan.claims.iter().enumerate().map(|(at, claim)| self.launched(claim, first + at)).collect();
+        self.bind(pods.collect(), &plan, new);
     }
 
     pub fn pods(&self) -> usize {
@@ -143,6 +187,7 @@ impl Aged {
             rules: &self.rules,
             options: Options { reserved: Reserved::Fallback, ..Options::default() },
             gates: self.gates,
+            roll: None,
         }
     }
 }
@@ -176,8 +221,8 @@ impl Aged {
         self.snapshot.nodes.retain(|node| !going.contains(node.name()));
         let mut new: Vec<ExistingNode> = Vec::new();
         for (at, claim) in simulated.claims().iter().enumerate() {
-            let wanted = command.replacements.get(at).unwrap_or(claim);
-            new.push(self.launched(wanted, turn * 1000 + at));
+            let wanted = command.replacement_for(claim).unwrap_or(claim);
+            new.push(self.launched(wanted, 100_000 + turn * 1000 + at));
         }
         self.bind(pods, &simulated.plan, new);
         simulated.moved
@@ -207,7 +252,7 @@ impl Aged {
                 None => None,
             };
             if let Some(node) = node {
-                let pod = PodView { node_name: Some(node.name().to_owned()), ..PodView::clone(&pod) };
+                let pod = PodView { node_name: Some(node.name().into()), ..PodView::clone(&pod) };
                 node.requested.add(&pod.requests);
                 node.pods.push(Arc::new(pod));
                 node.pods.sort_by(|a, b| a.id.cmp(&b.id));
@@ -227,7 +272,7 @@ impl Aged {
         let first = offerings.first();
         let zone = first.and_then(|offering| offering.zone()).unwrap_or(ZONES[0]);
         let kind = first.and_then(|offering| offering.capacity_type()).unwrap_or(labels::CAPACITY_TYPE_ON_DEMAND);
-        empty_node(100_000 + number, known, zone, kind)
+        empty_node(number, known, zone, kind)
     }
 }
 
@@ -258,17 +303,7 @@ impl Supply {
                 let mebibytes = cpu * (2 + i64::try_from(dice.below(5)).unwrap_or(0)) * GI / MI / 1000;
                 let mut pod = waiting(&app, cpu, mebibytes * MI, ids);
                 pod.labels.insert("app".to_owned(), app.clone());
-                if number.is_multiple_of(3) {
-                    pod.scheduling.spread.push(spread(labels::ZONE, ("app", &app)));
-                }
-                if number.is_multiple_of(8) {
-                    let mut hosts = spread(labels::HOSTNAME, ("app", &app));
-                    hosts.max_skew = 2;
-                    pod.scheduling.spread.push(hosts);
-                }
-                if number.is_multiple_of(9) {
-                    pod.scheduling.anti_affinity.push(near(labels::HOSTNAME, ("app", &app)));
-                }
+                constrain(&mut pod, number, &app);
                 pod
             })
             .clone()
@@ -292,9 +327,9 @@ impl Supply {
                 continue;
             }
             let pod = PodView {
-                id: PodId { namespace: "default".to_owned(), name: format!("app-{number}-{}", self.made[number]) },
-                uid: format!("{:016x}", ids.roll()),
-                node_name: Some(name.clone()),
+                id: PodId::new("default", format!("app-{number}-{}", self.made[number])),
+                uid: format!("{:016x}", ids.roll()).into(),
+                node_name: Some(name.as_str().into()),
                 phase: PodPhase::Running,
                 unschedulable: false,
                 ..template
@@ -305,20 +340,22 @@ impl Supply {
         node.pods.sort_by(|a, b| a.id.cmp(&b.id));
     }
 
-    /// Every second deployment has a budget, and every hundredth budget lets nobody go now.
+    /// Every second deployment has a budget.
     fn budgets(&self) -> Vec<Arc<PdbView>> {
-        let budget = |number: usize| {
-            let app = format!("app-{number}");
-            Arc::new(PdbView {
-                selector: Some(karpenter_model::selector::Selector::labels([("app", app.as_str())])),
-                id: PodId { namespace: "default".to_owned(), name: app },
-                disruptions_allowed: i32::from(!number.is_multiple_of(200)),
-                never_allows: false,
-                lets_unready_go: false,
-            })
-        };
         (0..self.templates.len()).step_by(2).map(budget).collect()
     }
+}
+
+/// The budget of a deployment; every hundredth lets nobody go now.
+fn budget(number: usize) -> Arc<PdbView> {
+    let app = format!("app-{number}");
+    Arc::new(PdbView {
+        selector: Some(karpenter_model::selector::Selector::labels([("app", app.as_str())])),
+        id: PodId::new("default", app),
+        disruptions_allowed: i32::from(!number.is_multiple_of(200)),
+        never_allows: false,
+        lets_unready_go: false,
+    })
 }
 
 fn empty_node(number: usize, known: &InstanceType, zone: &str, kind: &str) -> ExistingNode {

@@ -67,8 +67,8 @@ fn filled(node: NodeView, pods: &mut impl Iterator<Item = PodView>, dice: &mut D
         if dice.below(2) == 0 {
             continue;
         }
-        pod.id.name = format!("old-{}", pod.id.name);
-        pod.node_name = Some(node.name.clone());
+        pod.id.name = format!("old-{}", pod.id.name).into();
+        pod.node_name = Some(node.name.as_str().into());
         pod.phase = PodPhase::Running;
         pod.unschedulable = false;
         requested.add(&pod.requests);

@@ -113,7 +113,7 @@ pub(super) fn scenario(name: &'static str, market: Market, pool: PoolView, pods:
 
 /// A pod that waits, with an id that the order of names says nothing about.
 pub(super) fn waiting(name: &str, cpu_milli: i64, memory_bytes: i64, ids: &mut Dice) -> PodView {
-    let pod = PodView { uid: format!("{:016x}", ids.roll()), unschedulable: true, ..example::pod(name) };
+    let pod = PodView { uid: format!("{:016x}", ids.roll()).into(), unschedulable: true, ..example::pod(name) };
     pod.but(|pod| {
         pod.requests = Resources::new()
             .with(CPU, Quantity::milli(cpu_milli))
@@ -130,8 +130,8 @@ pub(super) fn deployment(name: &str, replicas: usize, template: &PodView, ids: &
     });
     let each = |number: usize| {
         let mut pod = template.clone();
-        pod.id.name = format!("{name}-{number}");
-        pod.uid = format!("{:016x}", ids.roll());
+        pod.id.name = format!("{name}-{number}").into();
+        pod.uid = format!("{:016x}", ids.roll()).into();
         pod
     };
     (0..replicas).map(each).collect()
@@ -154,5 +154,20 @@ pub(super) fn near(key: &str, selected: (&str, &str)) -> AffinityTerm {
         key: key.to_owned(),
         selector: Some(Selector::labels([selected])),
         namespaces: Namespaces::only("default"),
+    }
+}
+
+/// Every third deployment is spread over zones, every eighth over hosts, every ninth keeps its pods apart.
+pub(super) fn constrain(pod: &mut PodView, number: usize, app: &str) {
+    if number.is_multiple_of(3) {
+        pod.scheduling.spread.push(spread(labels::ZONE, ("app", app)));
+    }
+    if number.is_multiple_of(8) {
+        let mut hosts = spread(labels::HOSTNAME, ("app", app));
+        hosts.max_skew = 2;
+        pod.scheduling.spread.push(hosts);
+    }
+    if number.is_multiple_of(9) {
+        pod.scheduling.anti_affinity.push(near(labels::HOSTNAME, ("app", app)));
     }
 }

@@ -3,7 +3,8 @@
 use karpenter_model::labels;
 use karpenter_model::pod::PodView;
 
-use super::parts::{MI, deployment, near, spread, waiting};
+use super::Scenario;
+use super::parts::{MI, Market, deployment, near, open, scenario, spread, waiting};
 use crate::dice::Dice;
 
 #[derive(Clone, Copy)]
@@ -46,4 +47,10 @@ pub(super) fn deployments(ids: &mut Dice) -> Vec<Vec<PodView>> {
         deployment(&name, REPLICAS, &template, ids)
     };
     DEPLOYMENTS.iter().enumerate().map(one).collect()
+}
+
+/// All of them, as if they had come at once.
+pub fn at_once(name: &'static str) -> Scenario {
+    let pods = deployments(&mut Dice::new(1)).into_iter().flatten().collect();
+    scenario(name, Market::kwok_linux_amd64_below_33(), open("default"), pods)
 }

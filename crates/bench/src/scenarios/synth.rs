@@ -3,7 +3,7 @@
 use karpenter_model::pod::PodView;
 
 use super::Scenario;
-use super::parts::{GI, MI, Market, deployment, on_demand, scenario, waiting};
+use super::parts::{GI, MI, Market, constrain, deployment, on_demand, scenario, waiting};
 use crate::dice::Dice;
 
 const MILLICORES: [i64; 10] = [50, 100, 200, 250, 500, 1000, 1500, 2000, 4000, 8000];
@@ -33,6 +33,20 @@ pub fn deployments(count: usize, seed: u64) -> Vec<PodView> {
         pods.extend(deployment(&format!("synth-{number}"), replicas, &template, &mut ids));
     }
     pods
+}
+
+/// Pods that keep apart are few: a node for each of hundreds is not what anybody wants.
+const MOST_APART: usize = 12;
+
+/// The pods of one drawn deployment, with spread and anti-affinity terms of its own where its number says so.
+pub(super) fn constrained(number: usize, dice: &mut Dice, ids: &mut Dice) -> Vec<PodView> {
+    let app = format!("app-{number}");
+    let mut template = template(dice, ids);
+    constrain(&mut template, number, &app);
+    let apart = template.scheduling.spread.len() > usize::from(number.is_multiple_of(3))
+        || !template.scheduling.anti_affinity.is_empty();
+    let replicas = replicas(dice);
+    deployment(&app, if apart { replicas.min(MOST_APART) } else { replicas }, &template, ids)
 }
 
 pub fn synth_ec2(name: &'static str) -> Scenario {

@@ -274,7 +274,7 @@ impl<'d> Cluster<'d> {
 
     fn add_claim(&mut self, claim: &PersistentVolumeClaim, space: &str) {
         let mut view = convert::volume_claim(claim);
-        space.clone_into(&mut view.id.namespace);
+        view.id.namespace = space.into();
         if view.class.is_none() && view.volume.is_none() {
             view.class.clone_from(&self.default_class);
         }
@@ -324,7 +324,7 @@ impl<'d> Cluster<'d> {
     fn note_workload(&mut self, given: &Given<'_>, converted: Converted<WorkloadView>) -> bool {
         self.note_problems(given, &converted, "");
         let mut view = converted.view;
-        namespace(&given.object).clone_into(&mut view.id.namespace);
+        view.id.namespace = namespace(&given.object).into();
         self.state.apply(Change::Workload(WorkloadChange::Workload(Arc::new(view))));
         true
     }
@@ -341,8 +341,8 @@ impl<'d> Cluster<'d> {
             self.note_problems(given, &converted, prefix);
             for pod_name in &expanded.names {
                 let mut one = converted.view.clone();
-                one.id.name.clone_from(pod_name);
-                one.uid = format!("{}/{pod_name}", one.id.namespace);
+                one.id.name = pod_name.into();
+                one.uid = format!("{}/{pod_name}", one.id.namespace).into();
                 self.state.apply(Change::Pod(Arc::new(one)));
             }
             return;
@@ -363,7 +363,7 @@ impl<'d> Cluster<'d> {
                 self.note_problems(given, &converted, prefix);
             }
             let mut one = converted.view;
-            one.uid = format!("{}/{pod_name}", one.id.namespace);
+            one.uid = format!("{}/{pod_name}", one.id.namespace).into();
             self.state.apply(Change::Pod(Arc::new(one)));
         }
     }

@@ -65,7 +65,7 @@ fn conditions_do_not_disturb_each_other() {
 
 #[test]
 fn names_of_buffers() {
-    let id = PodId { namespace: "shop".to_owned(), name: "spare".to_owned() };
+    let id = PodId::new("shop", "spare");
     assert_eq!(id_of(&id.to_string()), id);
 }
 

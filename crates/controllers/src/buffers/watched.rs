@@ -94,7 +94,7 @@ where
     type Object = K;
 
     fn applied(&self, object: K) {
-        let id = PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() };
+        let id = PodId::new(object.namespace().unwrap_or_default(), object.name_any());
         // The status of a workload changes with each of its pods; only what its owner changes matters. Templates have no
         // status, and no generation either on servers that keep none for them.
         let generation = object.meta().generation.filter(|_| K::kind(&()) != "PodTemplate");

@@ -8,6 +8,7 @@ use karpenter_disruption::budgets::Allowance;
 use karpenter_disruption::candidates::{Facts, PoolFacts};
 use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::{Command, RepairOptions, Sick, StaticPool};
+use karpenter_disruption::roll::Roll;
 use karpenter_model::budget::{Budgets, UNLIMITED};
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::pdb::{self, PdbView};
@@ -46,6 +47,8 @@ pub(crate) struct World {
     pub(crate) stamp: karpenter_state::World,
     /// Whether a node without pods may be called empty (Y14).
     pub(super) knows_who_is_expected: bool,
+    /// What is known from earlier looks, up to date.
+    roll: Option<Roll>,
 }
 
 /// What a look is for.
@@ -101,12 +104,25 @@ impl World {
             under_way,
             pools,
             now,
+            roll: None,
         };
         drop(state);
         for command in waiting {
             world.carry_out(command);
         }
         world
+    }
+
+    /// Goes on with what an earlier look has found out about nodes.
+    pub(super) fn remember(&mut self, mut roll: Roll) {
+        let facts = Facts { pools: &self.pools, budgets: &self.budgets, queued: &self.queued, now: self.now };
+        roll.refresh(&self.snapshot.nodes, &facts);
+        self.roll = Some(roll);
+    }
+
+    /// What the next look may go on with.
+    pub(super) fn into_memory(self) -> Roll {
+        self.roll.unwrap_or_default()
     }
 
     /// Whether every pool's types could be listed.
@@ -159,6 +175,7 @@ impl World {
             // Verdicts on thousands of nodes are asked of one compiled snapshot, which follows the specified order.
             options: PlanningOptions { planner: Planner::Reference, ..ctx.planning },
             gates: ctx.features.disruption,
+            roll: self.roll.as_ref(),
         }
     }
 
@@ -192,7 +209,8 @@ impl World {
     }
 
     /// As if the command had started: its nodes go and count against budgets, its pods take room elsewhere unless a
-    /// replacement of its own waits for them.
+    /// replacement of its own waits for them, and nodes that receive pods are left alone (DIS-175). A command about one of those would
+    /// not stand its second look, and nobody would decide about the node meanwhile.
     fn carry_out(&mut self, command: &Command) {
         let snapshot = self.then.get_or_insert_with(|| self.snapshot.clone());
         let provided: BTreeSet<&PodId> = command.replacements.iter().flat_map(|claim| claim.pods.iter()).collect();
@@ -209,6 +227,10 @@ impl World {
                     snapshot.pending.insert(pod.id.clone(), planned);
                 }
             }
+        }
+        let receiving: BTreeSet<&str> = command.receiving.pods().map(|(node, _)| node).collect();
+        for node in snapshot.nodes.iter_mut().filter(|node| receiving.contains(node.name())) {
+            node.nominated_until = Some(Timestamp::MAX);
         }
     }
 }

@@ -19,7 +19,7 @@ fn subject(kind: &str) -> Subject {
 fn all() -> Vec<(&'static str, Event)> {
     let [pod, node, claim, pool] = ["Pod", "Node", "NodeClaim", "NodePool"].map(subject);
     let at = Timestamp::UNIX_EPOCH;
-    let id = PodId { namespace: "NAMESPACE".to_owned(), name: "POD".to_owned() };
+    let id = PodId::new("NAMESPACE", "POD");
     let score = of::Score { score: 1.5, threshold: 0.5, k: 2, savings_percent: 10.0, disruption_percent: 5.0 };
     let shortfall = of::Shortfall { resource: "cpu", expected: Quantity::units(4), found: Quantity::units(3) };
     let changed = ConditionChange::Transition {

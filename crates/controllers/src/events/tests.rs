@@ -37,7 +37,7 @@ fn line(event: &Event) -> String {
 fn the_catalogue() {
     let at: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
     let (pod, node, claim, pool) = (pod(), node(), claim(), pool());
-    let web = karpenter_model::pod::PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let web = karpenter_model::pod::PodId::new("shop", "web");
     let score = Score { score: 1.234, threshold: 0.5, k: 3, savings_percent: 12.34, disruption_percent: 5.0 };
     let shortfall = Shortfall { resource: "memory", expected: "4Gi".parse().unwrap(), found: "3Gi".parse().unwrap() };
     let six: Vec<String> = ["a", "b", "c", "d", "e", "f", "g"].map(str::to_owned).to_vec();

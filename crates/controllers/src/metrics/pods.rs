@@ -116,7 +116,7 @@ impl PodTracker {
 
     fn measure(&self, step: &Step<'_>, progress: &Progress, now: Timestamp) {
         let Step { before, was_started, after } = step;
-        let created = after.view.created_at;
+        let created = after.view.created_at.time();
         let dynamic = [flag(after.view.uses_devices)];
         if is_bound(&after.view) && !is_bound(before) {
             let bound = after.scheduled_at.unwrap_or(now);
@@ -155,6 +155,9 @@ impl PodTracker {
 
     /// The series of these pods, which are all that there are; `nodes` by name.
     pub fn collect(&self, pods: &PodSet, nodes: &BTreeMap<&str, &NodeView>, now: Timestamp, into: &mut Samples<'_>) {
+        // By name, as whoever compares two answers expects it.
+        let mut pods: Vec<&ByName> = pods.iter().collect();
+        pods.sort_unstable();
         let rows = self.lock();
         for pod in pods {
             let node = pod.node_name.as_deref().and_then(|name| nodes.get(name)).copied();
@@ -164,7 +167,7 @@ impl PodTracker {
             };
             let name = [pod.id.name.as_str(), pod.id.namespace.as_str()];
             let dynamic = flag(pod.uses_devices);
-            let age = seconds_between(pod.created_at, now);
+            let age = seconds_between(pod.created_at.time(), now);
             let all = &self.metrics;
             if !row.started {
                 into.add(all.pods_unstarted_time.family(), &name, age);
@@ -174,7 +177,7 @@ impl PodTracker {
                 None => (!is_bound(pod)).then_some(now),
             };
             if let Some(until) = until {
-                let waited = seconds_between(pod.created_at, until);
+                let waited = seconds_between(pod.created_at.time(), until);
                 into.add(all.pods_unbound_time.family(), &[name[0], name[1], dynamic], waited);
             }
             let Some(progress) = &row.progress else { continue };

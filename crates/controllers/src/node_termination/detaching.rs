@@ -48,8 +48,7 @@ fn kept_volumes(ctx: &Context, facts: NodeFacts<'_>) -> BTreeSet<String> {
     let now = ctx.clock.now();
     let state = ctx.state();
     let staying = facts.pods.iter().filter(|pod| !pod.is_drainable(now));
-    let claims = staying.flat_map(|pod| {
-        pod.volume_claims.iter().map(|name| PodId { namespace: pod.id.namespace.clone(), name: name.clone() })
-    });
+    let claims =
+        staying.flat_map(|pod| pod.volume_claims.iter().map(|name| PodId::new(pod.id.namespace.clone(), name.clone())));
     claims.filter_map(|id| state.volumes().claim(&id)?.volume.clone()).collect()
 }

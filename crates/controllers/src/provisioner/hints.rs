@@ -30,7 +30,7 @@ impl Hints {
                 ("preferred anti-affinity", !pod.scheduling.preferred_anti_affinity.is_empty()),
                 ("soft spread constraint", soft && preferences == Preferences::Respect),
             ] {
-                if applies && self.0.insert((kind, pod.uid.clone()), now).is_none() {
+                if applies && self.0.insert((kind, pod.uid.to_string()), now).is_none() {
                     named.entry(kind).or_default().push(pod.id.to_string());
                 }
             }

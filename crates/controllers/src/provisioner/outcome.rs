@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_reservation_is_not_hopeless() {
         let unplaced = |reasons: &[Refusal]| Unplaced {
-            pod: PodId { namespace: "default".into(), name: "a".into() },
+            pod: PodId::new("default", "a"),
             reasons: reasons.iter().map(|why| RefusedBy { pool: "blue".into(), why: why.clone() }).collect(),
         };
         for (reasons, want) in [

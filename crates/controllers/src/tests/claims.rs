@@ -91,7 +91,7 @@ async fn what_cannot_be_launched_is_given_up() {
         let desk = Desk::start().await;
         desk.add_claim("a", json!({ "metadata": { "labels": { "karpenter.sh/nodepool": "blue" } } })).await;
         desk.add_pending("web", json!({})).await;
-        let id = karpenter_model::pod::PodId { namespace: "default".into(), name: "web".into() };
+        let id = karpenter_model::pod::PodId::new("default", "web");
         desk.ctx.state().expectations.expect(&id, Some("a"));
         desk.lifecycle("a").await.unwrap();
         desk.reasons();

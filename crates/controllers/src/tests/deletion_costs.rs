@@ -94,7 +94,7 @@ async fn pods_are_told_the_rank_of_their_node() {
     assert_eq!((said(&desk, "a").await, said(&desk, "b").await), (both("-2"), both("-1")));
     assert_eq!(pod(&desk, "a").await.annotations().get("team").map(String::as_str), Some("web"));
     assert_eq!(desk.ctx.report.metrics.all.pod_deletion_cost_pending.value(["blue"]), Some(2.0));
-    let seen = desk.ctx.state().pod(&PodId { namespace: "default".to_owned(), name: "a".to_owned() }).unwrap();
+    let seen = desk.ctx.state().pod(&PodId::new("default", "a")).unwrap();
     assert_eq!(seen.deletion_cost, 0, "VC-119");
     desk.wait(5 * 60).await;
     assert!(is(writes(&desk, "updated"), 2.0), "VC-128: {}", writes(&desk, "updated"));
@@ -191,7 +191,7 @@ async fn what_was_written_is_taken_back_without_the_gate() {
     desk.features.pod_deletion_cost = false;
     desk.restart().await;
     let cost = |name: &str| {
-        let id = PodId { namespace: "default".to_owned(), name: name.to_owned() };
+        let id = PodId::new("default", name);
         desk.ctx.state().pod(&id).unwrap().deletion_cost
     };
     assert_eq!((cost("a"), cost("b")), (0, 5));

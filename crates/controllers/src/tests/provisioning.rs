@@ -178,14 +178,14 @@ async fn a_failing_launch_holds_nobody_up() {
     for number in 0..5 {
         desk.add_pending(&format!("web-{number}"), of("good")).await;
         desk.wait(12).await;
-        let id = karpenter_model::pod::PodId { namespace: "default".into(), name: format!("web-{number}") };
+        let id = karpenter_model::pod::PodId::new("default", format!("web-{number}"));
         assert!(desk.ctx.state().expectations.claim_of(&id).is_some(), "web-{number} has a place");
     }
     assert_eq!(claims_by_pool(&desk).await["bad"], 1);
     let before = claims_by_pool(&desk).await;
     desk.work(60).await;
     assert_eq!(claims_by_pool(&desk).await, before, "another process plans nothing a second time");
-    let id = karpenter_model::pod::PodId { namespace: "default".into(), name: "first".into() };
+    let id = karpenter_model::pod::PodId::new("default", "first");
     assert!(desk.ctx.state().is_in_hand(&id));
     desk.shop.book().down.clear();
     desk.wait(120).await;
@@ -385,7 +385,7 @@ async fn hopeless_pods_keep_nobody_waiting() {
         desk.add_pending(&format!("web-{round}"), json!({})).await;
         // The idle window of a second, and what the API and the cloud take, which is nothing here.
         tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        let id = karpenter_model::pod::PodId { namespace: "default".into(), name: format!("web-{round}") };
+        let id = karpenter_model::pod::PodId::new("default", format!("web-{round}"));
         let expected = desk.ctx.state().expectations.claim_of(&id).map(ToOwned::to_owned);
         let claim = desk.claim(&expected.expect("it has a place")).await;
         assert!(claim.status.unwrap().provider_id.is_some(), "and the place an instance");

@@ -85,7 +85,7 @@ impl Follower for Pools<'_> {
             self.0.report.gone(gone.as_ref());
         }
         self.0.pools.remove(&id.name);
-        self.0.state().apply(Change::PoolGone(id.name.clone()));
+        self.0.state().apply(Change::PoolGone(id.name.to_string()));
         overlays::lost(self.0, "NodePool", &id.name);
         self.0.listeners.tell(|listener| listener.pool_changed(&id.name));
     }

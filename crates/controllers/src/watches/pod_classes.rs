@@ -10,7 +10,7 @@ use karpenter_api::names::annotations::DISRUPTION_COST;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodClass, PodId, PodOwner, PodTemplate, PodView};
 use karpenter_model::shared::Shared;
-use kube::{Resource as _, ResourceExt as _};
+use kube::Resource as _;
 
 use super::pod_text::{Digest, PodObject, PodText};
 use crate::sharing::Sharing;
@@ -126,7 +126,13 @@ impl PodClasses {
         facts: &Arc<PodFacts>,
         mut problems: Vec<Problem>,
     ) -> SeenPod {
-        let id = PodId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() };
+        let meta = object.meta();
+        let (namespace, node_name, nominated_node_name) = {
+            let sharing = &mut self.lock().sharing;
+            let mut shared = |text: Option<&str>| text.map(|text| sharing.text(text));
+            (shared(meta.namespace.as_deref()), shared(content.node.as_deref()), shared(content.nominated.as_deref()))
+        };
+        let id = PodId::new(namespace.unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let theirs = content.deletion_cost.as_deref().filter(|_| !self.manages_deletion_costs);
         let cost = convert::deletion_cost(theirs, content.managed_cost.as_deref(), facts.says_disruption_cost);
         let deletion_cost = cost.unwrap_or_else(|error| {
@@ -135,12 +141,12 @@ impl PodClasses {
         });
         let view = PodView {
             id,
-            uid: object.uid().unwrap_or_default(),
-            created_at: content.created.unwrap_or(Timestamp::UNIX_EPOCH),
-            deleting_since: content.deleted,
-            started_at: content.started,
-            node_name: content.node.clone(),
-            nominated_node_name: content.nominated.as_deref().map(Into::into),
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            created_at: content.created.unwrap_or(Timestamp::UNIX_EPOCH).into(),
+            deleting_since: content.deleted.map(Into::into),
+            started_at: content.started.map(Into::into),
+            node_name,
+            nominated_node_name,
             class: facts.class.clone(),
             priority: facts.priority,
             disruption_cost: facts.disruption_cost,

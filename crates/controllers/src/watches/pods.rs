@@ -1,6 +1,7 @@
 //! Pods, of which there are more than of everything else together.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use karpenter_lifecycle::{EvictionKey, Seen, pod_event};
@@ -8,15 +9,15 @@ use karpenter_model::pod::PodView;
 use karpenter_state::{ByName, Change, PodSet, Source};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Resource as _, ResourceExt as _};
 
 use super::pod_text::PodObject;
 use super::{ObjectId, Pauses, id};
 use crate::context::Context;
 
 /// Follows the pods for ever. Whatever is wrong with one of them is reported; the watch goes on.
-pub(super) async fn follow_pods(ctx: &Context) {
-    let pods = Pods(ctx);
+pub(super) async fn follow_pods(ctx: Arc<Context>) {
+    let pods = Pods(&ctx);
     let api: Api<PodObject> = Api::all(ctx.client.clone());
     let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
     // Known before a list, and not on it yet: nothing at the first list, so nothing is held twice.
@@ -41,7 +42,7 @@ struct Pods<'a>(&'a Context);
 impl Pods<'_> {
     fn applied(&self, object: &PodObject) {
         let before = self.0.state().pod(&id(object));
-        let before = before.filter(|before| Some(&before.uid) == object.uid().as_ref());
+        let before = before.filter(|before| before.uid == *object.meta().uid.as_deref().unwrap_or_default());
         self.saw(object, before.as_deref().map_or(Seen::New, Seen::Changed));
     }
 
@@ -82,14 +83,14 @@ impl Pods<'_> {
         let view = pod.view;
         ctx.state().apply(Change::Pod(view.clone()));
         if view.is_provisionable() {
-            ctx.provision.trigger(&view.uid);
+            ctx.provision.trigger(&view.uid.to_string());
         }
         if view.deleting_since.is_some() {
             ctx.memory.note_leaving(&EvictionKey::of(&view));
         }
         if let (Some(node), Some(at)) = (&view.node_name, pod_event(&view, seen, ctx.clock.now())) {
             ctx.memory.note_pod_event(node, at);
-            ctx.queues.pod_events.add(node);
+            ctx.queues.pod_events.add(node.as_str());
         }
         self.wake_terminating(&view);
     }

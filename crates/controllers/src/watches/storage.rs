@@ -57,30 +57,30 @@ storage!(
         ctx.report.problems(&converted.problems);
         VolumeChange::Volume(Arc::new(converted.view))
     },
-    |id: &ObjectId| VolumeChange::VolumeGone(id.name.clone()),
-    |id| id.name.clone()
+    |id: &ObjectId| VolumeChange::VolumeGone(id.name.to_string()),
+    |id| id.name.to_string()
 );
 storage!(
     StorageClasses,
     StorageClass,
     StorageClasses,
     |ctx, class| VolumeChange::Class(Arc::new(convert::storage_class(class, ctx.provider.label_rules()))),
-    |id: &ObjectId| VolumeChange::ClassGone(id.name.clone()),
-    |id| id.name.clone()
+    |id: &ObjectId| VolumeChange::ClassGone(id.name.to_string()),
+    |id| id.name.to_string()
 );
 storage!(
     CsiNodes,
     CSINode,
     CsiNodes,
     |_, node| VolumeChange::CsiNode(Arc::new(convert::csi_node(node))),
-    |id: &ObjectId| VolumeChange::CsiNodeGone(id.name.clone()),
-    |id| id.name.clone()
+    |id: &ObjectId| VolumeChange::CsiNodeGone(id.name.to_string()),
+    |id| id.name.to_string()
 );
 storage!(
     Attachments,
     VolumeAttachment,
     Attachments,
     |_, attachment| VolumeChange::Attachment(Arc::new(convert::attachment(attachment))),
-    |id: &ObjectId| VolumeChange::AttachmentGone(id.name.clone()),
-    |id| id.name.clone()
+    |id: &ObjectId| VolumeChange::AttachmentGone(id.name.to_string()),
+    |id| id.name.to_string()
 );

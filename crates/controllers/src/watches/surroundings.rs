@@ -46,7 +46,7 @@ impl Follower for Namespaces<'_> {
     }
 
     fn gone(&self, id: &ObjectId) {
-        self.0.state().apply(Change::NamespaceGone(id.name.clone()));
+        self.0.state().apply(Change::NamespaceGone(id.name.to_string()));
     }
 
     fn listed(&self, ids: BTreeSet<ObjectId>) {

@@ -65,7 +65,7 @@ impl World {
 
     fn budget(mut self, name: &str, disruptions_allowed: i32) -> Self {
         self.budgets.push(Arc::new(PdbView {
-            id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
+            id: PodId::new("default", name),
             selector: Some(Selector::labels([("app", "web")])),
             disruptions_allowed,
             never_allows: false,
@@ -134,7 +134,7 @@ fn nodes_that_stay() {
 fn pods_that_object() {
     let shy = || running("a").but(|pod| pod.protection = Protection::Always);
     let owned = |owner| PodView { owner, ..shy() };
-    let leaving = PodView { deleting_since: Some(time(999)), ..shy() };
+    let leaving = PodView { deleting_since: Some(time(999).into()), ..shy() };
     let done = PodView { phase: PodPhase::Failed, ..shy() };
     let closed = || World::new().budget("b", 0);
     for (case, world, pods, free) in [
@@ -164,7 +164,7 @@ fn pods_that_object() {
 #[test]
 fn protection_ends() {
     let shy = |minutes: i64, started_at: Option<Timestamp>| {
-        let pod = PodView { started_at, ..running("a") };
+        let pod = PodView { started_at: started_at.map(Into::into), ..running("a") };
         pod.but(|pod| pod.protection = Protection::For(SignedDuration::from_mins(minutes)))
     };
     let both = with_pods([shy(1, Some(time(0))), shy(3, Some(time(0)))], false);
@@ -216,7 +216,7 @@ fn what_a_candidate_knows() {
 /// DIS-26, V15-24, API-349: words that people search for.
 #[test]
 fn words() {
-    let pod = || PodId { namespace: "a".to_owned(), name: "b".to_owned() };
+    let pod = || PodId::new("a", "b");
     for (blocked, text) in [
         (Blocked::NotRegistered, "Node isn't initialized nor registered"),
         (Blocked::Rebooting, "Node is rebooting"),

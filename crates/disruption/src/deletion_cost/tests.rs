@@ -34,7 +34,7 @@ fn budget(nodes: &str) -> Budgets {
 fn written(cluster: &Cluster, before: Option<&str>) -> Vec<(String, Option<i32>)> {
     let cycle = cycle(&cluster.look(), &|_| before.map(ToOwned::to_owned));
     let writes = cycle.nodes.iter().flat_map(|node| &node.writes);
-    writes.map(|write| (write.pod.name.clone(), write.value)).collect()
+    writes.map(|write| (write.pod.name.to_string(), write.value)).collect()
 }
 
 fn want(pods: &[(&str, Option<i32>)]) -> Vec<(String, Option<i32>)> {
@@ -78,7 +78,7 @@ fn vc_122_vc_123_kept_nodes() {
         (
             "PDB",
             nodes(cluster(), &["w"]).pdb(PdbView {
-                id: PodId { namespace: "default".to_owned(), name: "all".to_owned() },
+                id: PodId::new("default", "all"),
                 selector: Some(Selector::default()),
                 disruptions_allowed: 0,
                 never_allows: false,
@@ -89,7 +89,7 @@ fn vc_122_vc_123_kept_nodes() {
         assert_eq!(written(&cluster, Some("7")), no, "VC-122: {case}");
         assert!(written(&cluster, None).is_empty(), "VC-122: {case}, nothing to take away");
     }
-    let system = bare.but(|pod| pod.id.namespace = "kube-system".to_owned());
+    let system = bare.but(|pod| pod.id.namespace = "kube-system".into());
     let daemon = PodView { owner: PodOwner::DaemonSet, ..of("DaemonSet", "x") };
     for other in [of("Job", "x"), daemon, system] {
         assert_eq!(written(&hosting(other), None), want(&[("w", Some(-1))]), "VC-123");

@@ -82,14 +82,14 @@ fn mistakes_hold_only_their_nodes() {
 #[test]
 fn a_budget_that_selects_everything() {
     let all = |allowed| PdbView {
-        id: PodId { namespace: "default".to_owned(), name: "all".to_owned() },
+        id: PodId::new("default", "all"),
         selector: Some(Selector::default()),
         disruptions_allowed: allowed,
         never_allows: false,
         lets_unready_go: false,
     };
     let elsewhere = || {
-        let other = running("z", 1).but(|pod| pod.id.namespace = "other".to_owned());
+        let other = running("z", 1).but(|pod| pod.id.namespace = "other".into());
         pair(|_| ()).node("c", "p", "large", [other])
     };
     let held = elsewhere().pdb(all(0));

@@ -5,14 +5,16 @@ mod by_value;
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::duration::NillableDuration;
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels;
-use karpenter_model::pool::ConsolidationPolicy;
+use karpenter_model::pool::{ConsolidationPolicy, PoolView};
+use karpenter_model::snapshot::ExistingNode;
 
 use super::emptiness::NEVER;
 use super::{Command, Decided, Method};
 use crate::balanced::{self, Score, Totals};
 use crate::budgets::Allowance;
-use crate::candidates::Candidate;
+use crate::candidates::{Candidate, Eligibility};
 use crate::cost;
 use crate::look::{Look, sources};
 use crate::option::{self, Move};
@@ -53,38 +55,46 @@ impl std::fmt::Debug for Consolidation<'_, '_, '_> {
 
 /// DIS-97, DIS-99; what an author should know about a node that stays is noted.
 pub(super) fn is_eligible(candidate: &Candidate<'_>, notes: &mut Vec<Note>) -> bool {
-    let pool = &candidate.pool.view;
-    if pool.replicas.is_some() {
-        return false;
+    match &candidate.consolidation {
+        Eligibility::Yes => true,
+        Eligibility::No => false,
+        Eligibility::Because(why) => {
+            notes.push(Note::unconsolidatable(candidate.node, &**why));
+            false
+        }
     }
-    let unknown = if candidate.instance_type.is_none() {
-        let name = candidate.label(labels::INSTANCE_TYPE).unwrap_or("");
-        Some(format!("Instance type {name:?} is not known"))
-    } else if candidate.label(labels::CAPACITY_TYPE).is_none() {
-        Some(format!("Node does not have label {:?}", labels::CAPACITY_TYPE))
-    } else if candidate.label(labels::ZONE).is_none() {
-        Some(format!("Node does not have label {:?}", labels::ZONE))
-    } else if !candidate.is_priced() {
+}
+
+/// DIS-97, DIS-99, of what changes only with the node, its pods, its pool and its type.
+pub(crate) fn eligibility(node: &ExistingNode, pool: &PoolView, instance_type: Option<&InstanceType>) -> Eligibility {
+    if pool.replicas.is_some() {
+        return Eligibility::No;
+    }
+    let label = |key: &str| node.labels().get(key).map(String::as_str);
+    let name = || label(labels::INSTANCE_TYPE).unwrap_or("");
+    // Whether anybody knows what the node costs: its type is sold where it is, as what it is (DIS-75).
+    let is_priced = |known: &InstanceType, zone: &str, kind: &str| known.running_price(zone, kind).is_some();
+    let unknown = match (instance_type, label(labels::CAPACITY_TYPE), label(labels::ZONE)) {
+        (None, _, _) => Some(format!("Instance type {:?} is not known", name())),
+        (_, None, _) => Some(format!("Node does not have label {:?}", labels::CAPACITY_TYPE)),
+        (_, _, None) => Some(format!("Node does not have label {:?}", labels::ZONE)),
         // Nobody can say that anything is cheaper, nor what its going would save.
-        let name = candidate.label(labels::INSTANCE_TYPE).unwrap_or("");
-        Some(format!("Instance type {name:?} has no price where the node is"))
-    } else if pool.consolidate_after == NillableDuration::Never {
-        Some(NEVER.to_owned())
-    } else {
-        None
+        (Some(known), Some(kind), Some(zone)) if !is_priced(known, zone, kind) => {
+            Some(format!("Instance type {:?} has no price where the node is", name()))
+        }
+        _ if pool.consolidate_after == NillableDuration::Never => Some(NEVER.to_owned()),
+        _ => None,
     };
     if let Some(why) = unknown {
-        notes.push(Note::unconsolidatable(candidate.node, why));
-        return false;
+        return Eligibility::Because(why.into());
     }
-    if cost::is_empty(&candidate.node.pods) {
-        return false;
+    if cost::is_empty(&node.pods) {
+        return Eligibility::No;
     }
     if pool.consolidation_policy == ConsolidationPolicy::WhenEmpty {
-        notes.push(Note::unconsolidatable(candidate.node, "NodePool consolidates only nodes that are empty"));
-        return false;
+        return Eligibility::Because("NodePool consolidates only nodes that are empty".into());
     }
-    candidate.node.claim.as_ref().is_some_and(|claim| claim.consolidatable)
+    if node.claim.as_ref().is_some_and(|claim| claim.consolidatable) { Eligibility::Yes } else { Eligibility::No }
 }
 
 impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
@@ -99,7 +109,8 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
             if look.gates.specified_search { one.savings_ratio() } else { by_age() }
         };
         let mut ranked: Vec<(f64, Candidate<'a>)> = candidates.into_iter().map(|one| (ratio(&one), one)).collect();
-        ranked.sort_by(|a, b| cost::by_ratio((a.0, a.1.name()), (b.0, b.1.name())));
+        // Nodes are listed by name, and stay so where their ratios are equal (X22).
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let candidates: Vec<Candidate<'a>> = ranked.into_iter().map(|(_, one)| one).collect();
         let allowances =
             if candidates.is_empty() { BTreeMap::new() } else { look.allowances(method.reason(), &mut notes) };
@@ -224,8 +235,8 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
     /// What to do, and whether there is nothing to do.
     fn scan(&mut self, seen: &mut Seen, should_stop: &mut dyn FnMut() -> bool) -> (Vec<Command>, bool) {
         let candidates = self.candidates.clone();
-        let mut unseen: BTreeSet<String> =
-            candidates.iter().map(|candidate| candidate.pool_name().to_owned()).collect();
+        let pools: BTreeSet<&str> = candidates.iter().map(Candidate::pool_name).collect();
+        let mut unseen: BTreeSet<String> = pools.into_iter().map(ToOwned::to_owned).collect();
         let mut skipped = false;
         let mut open: Vec<(f64, &Candidate<'a>)> = Vec::new();
         for candidate in interleaved(&candidates, &seen.unseen) {

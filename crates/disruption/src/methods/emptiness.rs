@@ -25,7 +25,7 @@ pub(super) fn is_eligible(candidate: &Candidate<'_>, look: &Look<'_>, notes: &mu
         notes.push(Note::unconsolidatable(candidate.node, BUFFER));
         return false;
     }
-    cost::is_empty(&candidate.node.pods) && candidate.node.claim.as_ref().is_some_and(|claim| claim.consolidatable)
+    candidate.is_empty && candidate.node.claim.as_ref().is_some_and(|claim| claim.consolidatable)
 }
 
 /// One command for all empty nodes that budgets let go.

@@ -146,7 +146,7 @@ fn any_node() -> impl Strategy<Value = DrawnNode> {
 
 fn pdb(name: &str, app: &str, allowed: i32) -> PdbView {
     PdbView {
-        id: PodId { namespace: "default".into(), name: name.into() },
+        id: PodId::new("default", name),
         selector: Some(Selector::labels([("app", app)])),
         disruptions_allowed: allowed,
         never_allows: allowed < 0,
@@ -303,7 +303,7 @@ fn happens(mut cluster: Cluster, event: Event, turn: usize) -> Cluster {
             let new = pod(&drawn, running(&format!("later-{turn}"), 1));
             if new.requests.fits(&node.available()) {
                 node.requested.add(&new.requests);
-                node.pods.push(PodView { node_name: Some(node.name().to_owned()), ..new }.into());
+                node.pods.push(PodView { node_name: Some(node.name().into()), ..new }.into());
             }
             cluster
         }

@@ -147,6 +147,25 @@ async fn what_cannot_be_launched() {
     assert!(kwok.nodes().await.is_empty());
 }
 
+/// API-282: hundreds of launches at a time read their class once; a class that is gone is missed a second later.
+#[tokio::test(start_paused = true)]
+async fn classes_are_not_read_for_every_node() {
+    let kwok = Kwok::embedded().await;
+    let classes: Api<KWOKNodeClass> = Api::all(kwok.client.clone());
+    classes.create(&PostParams::default(), &build::kwok_class("brief")).await.unwrap();
+    let claim = || {
+        kwok.claim(|claim| claim.class(build::kwok_class_ref("brief")).requirement(TYPE, "In", &["c-2x-amd64-linux"]))
+    };
+    kwok.provider.create(&claim()).await.unwrap();
+    classes.delete("brief", &DeleteParams::default()).await.unwrap();
+    kwok.provider.create(&claim()).await.expect("as if it had been launched just before");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let error = kwok.provider.create(&claim()).await.unwrap_err();
+    assert_eq!(error.to_string(), "insufficient capacity, KWOKNodeClass \"brief\" does not exist");
+    classes.create(&PostParams::default(), &build::kwok_class("brief")).await.unwrap();
+    kwok.provider.create(&claim()).await.expect("nobody remembers that it was missing");
+}
+
 /// API-283: the node comes when its class says, and not at all when nobody waits for it any more.
 #[tokio::test(start_paused = true)]
 async fn nodes_come_late() {

@@ -28,8 +28,8 @@ fn drain_tiers() {
     let daemon = PodView { owner: PodOwner::DaemonSet, ..pod("daemon") };
     let critical = PodView { critical: true, ..pod("critical") };
     let critical_daemon = PodView { critical: true, owner: PodOwner::DaemonSet, ..pod("critical-daemon") };
-    let leaving = PodView { deleting_since: Some(time(70)), ..pod("leaving") };
-    let stuck = PodView { deleting_since: Some(time(10)), ..pod("stuck") };
+    let leaving = PodView { deleting_since: Some(time(70).into()), ..pod("leaving") };
+    let stuck = PodView { deleting_since: Some(time(10).into()), ..pod("stuck") };
     let mirror = PodView { owner: PodOwner::Node, ..pod("mirror") };
     let ended = PodView { phase: PodPhase::Succeeded, ..pod("ended") };
     let equal = tolerating("karpenter.sh/disrupted", TolerationOperator::Equal);
@@ -67,7 +67,7 @@ fn protected_pods_hold_a_drain() {
     let again = drain(&[&pod], deadline, Some(time(0)), time(90)).unwrap().again_at.unwrap();
     assert!(again > time(240) && again < time(241), "just after it is out of time");
     assert_eq!(drain(&[&pod], None, Some(time(0)), time(1_000_000)).unwrap().again_at, None, "for ever");
-    let mut until = PodView { started_at: Some(time(0)), ..pod };
+    let mut until = PodView { started_at: Some(time(0).into()), ..pod };
     until.protection = Protection::For(SignedDuration::from_secs(120));
     let again = drain(&[&until], None, Some(time(0)), time(90)).unwrap().again_at.unwrap();
     assert!(again > time(120) && again < time(121));
@@ -78,7 +78,7 @@ fn protected_pods_hold_a_drain() {
 #[test]
 fn long_drains_name_who_holds_them() {
     let protected = pod("kept").but(|pod| pod.protection = Protection::Always);
-    let for_a_while = PodView { started_at: Some(time(0)), ..pod("kept-for-a-while") };
+    let for_a_while = PodView { started_at: Some(time(0).into()), ..pod("kept-for-a-while") };
     let for_a_while = for_a_while.but(|pod| pod.protection = Protection::For(SignedDuration::from_hours(5)));
     let held = |pods: &[&PodView], deadline: Option<i64>, second: i64| {
         drain(pods, deadline.map(time), Some(time(0)), time(second))
@@ -87,7 +87,7 @@ fn long_drains_name_who_holds_them() {
             .map(|(id, since)| (id.name, since))
     };
     assert_eq!(held(&[&pod("web"), &protected], None, 599), None, "not long yet");
-    assert_eq!(held(&[&pod("web"), &protected], None, 600), Some(("kept".to_owned(), time(0))));
+    assert_eq!(held(&[&pod("web"), &protected], None, 600), Some(("kept".into(), time(0))));
     assert_eq!(held(&[&protected], Some(100_000), 600), None, "a deadline will end it");
     assert_eq!(held(&[&for_a_while], None, 600), None, "it ends by itself");
     assert_eq!(held(&[&pod("web")], None, 600), None, "nobody is in the way");
@@ -107,7 +107,7 @@ fn pods_out_of_time_skip_their_tier() {
 fn attempts() {
     let plain = graceful("a", 120);
     let key = EvictionKey::of(&plain);
-    let leaving = |second| PodView { deleting_since: Some(time(second)), ..plain.clone() };
+    let leaving = |second| PodView { deleting_since: Some(time(second).into()), ..plain.clone() };
     let guarded = plain.clone().but(|pod| pod.protection = Protection::Always);
     let endless = plain.clone().but(|pod| pod.termination_grace_seconds = None);
     let replaced = PodView { uid: "another".into(), ..plain.clone() };

@@ -312,10 +312,10 @@ fn nodes_smaller_than_promised() {
 #[test]
 fn pod_events() {
     let now = time(1000);
-    let bound = PodView { started_at: Some(time(400)), ..pod("a") };
+    let bound = PodView { started_at: Some(time(400).into()), ..pod("a") };
     let pending = PodView { node_name: None, ..bound.clone() };
     let ended = PodView { phase: PodPhase::Failed, ..bound.clone() };
-    let leaving = PodView { deleting_since: Some(time(1030)), ..bound.clone() };
+    let leaving = PodView { deleting_since: Some(time(1030).into()), ..bound.clone() };
     let daemon = PodView { owner: PodOwner::DaemonSet, ..bound.clone() };
     for (name, pod, seen, want) in [
         ("unbound", &pending, Seen::New, None),

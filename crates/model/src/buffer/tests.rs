@@ -17,7 +17,7 @@ fn scalable(group: &str, kind: &str) -> BufferReference {
 
 fn buffer(reference: Option<BufferReference>) -> BufferView {
     BufferView {
-        id: PodId { namespace: "n".into(), name: "b".into() },
+        id: PodId::new("n", "b"),
         uid: "u".into(),
         reference,
         replicas: None,
@@ -119,7 +119,7 @@ fn virtual_pods_stand_for_the_buffer() {
     let first = &pods[0];
     assert!(first.is_provisionable() && first.phase != PodPhase::Pending);
     assert!(first.volume_claims.is_empty() && first.node_name.is_none());
-    assert_eq!((&first.labels, first.created_at), (&shape.pod.labels, now));
+    assert_eq!((&first.labels, first.created_at), (&shape.pod.labels, now.into()));
     assert_eq!(first.buffer.as_ref().map(ToString::to_string).as_deref(), Some("n/b"));
     assert_eq!(first.requests.amount("cpu"), Quantity::units(1));
     for none in [

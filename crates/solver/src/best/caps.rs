@@ -37,7 +37,7 @@ fn spreads(pod: &PodView) -> impl Iterator<Item = &SpreadConstraint> {
 
 /// The term is about hosts, and the pod itself is one of those it is about.
 fn keeps_apart(pod: &PodView, term: &AffinityTerm) -> bool {
-    let here = term.namespaces.selector.is_none() && term.namespaces.listed.contains(&pod.id.namespace);
+    let here = term.namespaces.selector.is_none() && term.namespaces.listed.contains(pod.id.namespace.as_str());
     term.key == labels::HOSTNAME && here && selects(term.selector.as_ref(), pod)
 }
 
@@ -45,7 +45,7 @@ fn keeps_apart(pod: &PodView, term: &AffinityTerm) -> bool {
 pub(crate) fn of(pod: &PodView, wishes: bool, all: &mut Vec<Cap>) -> Vec<usize> {
     let mut own: Vec<Cap> = Vec::new();
     for constraint in spreads(pod).filter(|one| wishes || one.when == WhenUnsatisfiable::DoNotSchedule) {
-        let group = Group::Spread { namespace: pod.id.namespace.clone(), selector: constraint.selector.clone() };
+        let group = Group::Spread { namespace: pod.id.namespace.to_string(), selector: constraint.selector.clone() };
         own.push(Cap { group, most: constraint.max_skew });
     }
     let preferred = pod.scheduling.preferred_anti_affinity.iter().filter(|_| wishes).map(|preferred| &preferred.value);

@@ -267,9 +267,9 @@ impl Shares {
         let wishes = &pod.scheduling;
         let hard = wishes.spread.iter().filter(|one| one.when == WhenUnsatisfiable::DoNotSchedule);
         let hosts = hard.filter(|one| one.key == labels::HOSTNAME && selects(one.selector.as_ref(), pod));
-        let spread = hosts.map(|one| Share::Spread(pod.id.namespace.clone(), one.selector.clone(), one.max_skew));
+        let spread = hosts.map(|one| Share::Spread(pod.id.namespace.to_string(), one.selector.clone(), one.max_skew));
         let apart = wishes.anti_affinity.iter().filter(|term| {
-            let here = term.namespaces.selector.is_none() && term.namespaces.listed.contains(&pod.id.namespace);
+            let here = term.namespaces.selector.is_none() && term.namespaces.listed.contains(pod.id.namespace.as_str());
             here && term.key == labels::HOSTNAME && selects(term.selector.as_ref(), pod)
         });
         let apart = apart.map(|term| Share::Apart(term.selector.clone(), term.namespaces.clone()));

@@ -75,8 +75,13 @@ impl<'a> Check<'a> {
 
     /// Whether a claim keeps what the API says it has.
     fn keeps(&self, claim: &ResourceClaim) -> bool {
-        let moving: BTreeSet<&str> =
-            self.snapshot.pending.values().filter(|pod| pod.node_name.is_some()).map(|pod| pod.uid.as_str()).collect();
+        let moving: BTreeSet<String> = self
+            .snapshot
+            .pending
+            .values()
+            .filter(|pod| pod.node_name.is_some())
+            .map(|pod| pod.uid.to_string())
+            .collect();
         claim.allocation.as_ref().is_some_and(|allocation| {
             let moves = |by: &Consumer| matches!(by, Consumer::Pod { uid } if moving.contains(uid.as_str()));
             allocation.reserved_for.is_empty() || !allocation.reserved_for.iter().all(moves)

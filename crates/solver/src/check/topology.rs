@@ -124,7 +124,8 @@ impl<'c, 'a> Look<'c, 'a> {
         let (check, key) = (self.check, term.key.as_str());
         let namespaces = term.namespaces.resolve(&check.snapshot.namespaces);
         let kinds = &check.sites.kinds;
-        let meant = |pod: &&PodView| namespaces.contains(&pod.id.namespace) && selects(term.selector.as_ref(), pod);
+        let meant =
+            |pod: &&PodView| namespaces.contains(pod.id.namespace.as_str()) && selects(term.selector.as_ref(), pod);
         let matches: Vec<bool> = kinds.examples.iter().map(meant).collect();
         let (mut certain, mut before) = (Tally::new(), Tally::new());
         let mut possible: BTreeMap<String, usize> = BTreeMap::new();

@@ -186,8 +186,8 @@ impl Pods {
             class: NONE,
             like_last,
             bound: pod.node_name.is_some(),
-            created_at: pod.created_at,
-            start_of_uid: start_of(&pod.uid),
+            created_at: pod.created_at.time(),
+            start_of_uid: pod.uid.start(),
         }
     }
 
@@ -335,7 +335,7 @@ impl Pods {
             return known;
         }
         let badge = Badge {
-            namespace: pod.id.namespace.clone(),
+            namespace: pod.id.namespace.to_string(),
             labels: labels.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         };
         let at = id(self.badges.len());
@@ -433,13 +433,4 @@ fn same_amounts(a: &Resources, b: &Resources) -> bool {
             _ => return false,
         }
     }
-}
-
-/// The first eight bytes, which order most texts.
-fn start_of(text: &str) -> u64 {
-    let mut start = [0; 8];
-    let bytes = text.as_bytes();
-    let len = bytes.len().min(8);
-    start[..len].copy_from_slice(&bytes[..len]);
-    u64::from_be_bytes(start)
 }

@@ -38,6 +38,7 @@ pub(crate) struct Memo {
     measured: usize,
     /// By kind.
     firm: Vec<bool>,
+    chances: Vec<Chance>,
 }
 
 /// What has changed since the last time.
@@ -51,6 +52,7 @@ pub(crate) struct Changes {
 }
 
 /// What a kind of pods has to do with nodes.
+#[derive(Debug)]
 struct Chance {
     /// Nodes that let it in, as far as labels and taints say.
     lets_in: Vec<u64>,
@@ -63,15 +65,16 @@ struct Chance {
 type Domains = Vec<Option<Vec<Vec<u64>>>>;
 
 impl Pass<'_> {
-    /// Asked of a pass that has placed nobody. `None` where there is too much to look at, or nodes share a host name.
-    pub(crate) fn room(&mut self, unsettled: &Bits, changes: &Changes, memo: &mut Memo) -> Option<Room> {
+    /// Asked of a pass that has placed nobody. `None` where there is too much to look at, or nodes share a host name. Nodes are counted
+    /// until there are `enough`; which of them are new is said only where all are looked at.
+    pub(crate) fn room(&mut self, unsettled: &Bits, changes: &Changes, enough: u32, memo: &mut Memo) -> Option<Room> {
         let words = self.slots.len().div_ceil(64);
         let signs: Vec<usize> =
             (0..self.node_signs.len()).filter(|sign| !self.node_signs[*sign].nodes.is_empty()).collect();
         let kinds = self.compiled.pods.kinds.len();
         let shapes = self.compiled.pods.shapes.len();
         let shared = self.compiled.hosts.slots.iter().any(|slots| slots.len() > 1);
-        if shared || shapes * words > MOST || kinds * signs.len() > MOST {
+        if shared || shapes * words > MOST || kinds * words > MOST || kinds * signs.len() > MOST {
             return None;
         }
         self.measure_nodes(memo);
@@ -87,14 +90,19 @@ impl Pass<'_> {
         }
         let classes = self.compiled.pods.classes.len();
         let mut room = Room { least: vec![0; classes], newly: vec![NONE; classes], ..Room::default() };
-        for (kind, of_kind) in of_kind.into_iter().enumerate() {
+        for kind in memo.chances.len()..kinds {
+            // Nodes keep their labels and taints for as long as this is kept.
             let chance = self.chance(id(kind), &signs, words);
+            memo.chances.push(chance);
+        }
+        for (kind, of_kind) in of_kind.into_iter().enumerate() {
             let firm = self.is_firm(id(kind), memo);
+            let chance = &memo.chances[kind];
             for class in of_kind {
                 if firm {
                     room.firm.set(class);
                 }
-                self.room_of(class, &chance, (unsettled, &ready, &domains), changes, &mut room);
+                self.room_of(class, chance, (unsettled, &ready, &domains), (changes, enough), &mut room);
             }
         }
         Some(room)
@@ -179,7 +187,7 @@ impl Pass<'_> {
         at: usize,
         chance: &Chance,
         (unsettled, ready, domains): (&Bits, &[u64], &Domains),
-        changes: &Changes,
+        (changes, enough): (&Changes, u32),
         room: &mut Room,
     ) {
         let class = self.compiled.pods.classes[at];
@@ -244,8 +252,13 @@ impl Pass<'_> {
             }
             left &= ready[word];
             sum += left.count_ones();
+            let mut least = u32::MAX;
             for (sum, part) in sums.iter_mut().zip(&parts) {
                 *sum += (left & part[word]).count_ones();
+                least = least.min(*sum);
+            }
+            if least.min(sum) >= enough {
+                break;
             }
         }
         if simple {

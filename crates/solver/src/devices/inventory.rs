@@ -34,7 +34,7 @@ impl Facts {
         let up = snapshot.nodes.iter().filter(|node| node.is_initialized() && node.stays());
         Some(Self {
             known,
-            moving: moving.map(|pod| pod.uid.clone()).collect(),
+            moving: moving.map(|pod| pod.uid.to_string()).collect(),
             nodes: up.map(|node| node.name().to_owned()).collect(),
         })
     }

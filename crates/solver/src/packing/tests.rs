@@ -121,6 +121,21 @@ fn out_of_steps() {
     assert!(patterns::solve(&problem, &[3], &[], 0.0, &mut none).bound <= 2.0);
 }
 
+/// Where prices follow sizes, small bins that cost as much as a large one become that one, as far as a rule about sharing allows.
+#[test]
+fn small_bins_are_joined() {
+    // The second dimension says that no two of the second item may share a bin.
+    let bins: [(&[f64], f64); 3] = [(&[1.0, 1.0], 1.0), (&[2.0, 1.0], 2.0), (&[4.0, 1.0], 4.0)];
+    let problem = problem(&[(&[1.0, 0.0], 6), (&[1.0, 1.0], 2)], &bins);
+    let one = |item, times| Packed { bin: 0, load: vec![(item, 1)], times };
+    let joined = |steps| join::joined(&problem, vec![one(0, 6), one(1, 2)], &mut Steps::new(steps));
+    let packing = joined(100_000);
+    assert_packs_all(&problem, &packing);
+    assert_eq!(packing, [Packed { bin: 2, load: vec![(0, 3), (1, 1)], times: 2 }]);
+    let untouched = joined(0);
+    assert_eq!(untouched.iter().map(|packed| packed.times).sum::<u32>(), 8, "out of steps, it stays as it is");
+}
+
 fn any_problem() -> impl Strategy<Value = Problem> {
     let need = (1..8_u8, 1..8_u8);
     let items = prop::collection::vec((need, 1..4_u32, 1..8_u8), 1..4);
@@ -164,7 +179,11 @@ proptest! {
         let filled = fill::fill(&problem, &values, &counts, &mut steps).unwrap();
         let rounded = patterns::rounded(&problem, &counts, &outcome, &mut steps).unwrap();
         let searched = search::improved(&problem, &values, filled.clone(), &mut steps);
-        for packing in [&filled, &rounded, &searched] {
+        let joined = join::joined(&problem, searched.clone(), &mut steps);
+        let bins = |packing: &Packing| packing.iter().map(|packed| packed.times).sum::<u32>();
+        prop_assert!(bins(&joined) <= bins(&searched));
+        prop_assert!(problem.cost(&joined) <= problem.cost(&searched) * (1.0 + 1e-9));
+        for packing in [&filled, &rounded, &searched, &joined] {
             assert_packs_all(&problem, packing);
             prop_assert!(problem.cost(packing) >= best * (1.0 - 1e-9));
         }

@@ -101,7 +101,7 @@ impl<'a> Topology<'a> {
         let identity = Identity {
             kind: Kind::Spread { max_skew: constraint.max_skew, min_domains: constraint.min_domains },
             key: constraint.key.clone(),
-            namespaces: BTreeSet::from([pod.id.namespace.clone()]),
+            namespaces: BTreeSet::from([pod.id.namespace.to_string()]),
             selector: constraint.selector.clone(),
             filter,
             domains,

@@ -273,7 +273,8 @@ fn sc_379_domains_follow_each_pods_own_tolerations() {
             pods.reverse();
         }
         let ids = cluster.run(pods);
-        let placed: Vec<String> = ids.iter().filter(|id| cluster.at(id).is_some()).map(|id| id.name.clone()).collect();
+        let placed: Vec<String> =
+            ids.iter().filter(|id| cluster.at(id).is_some()).map(|id| id.name.to_string()).collect();
         assert_eq!(placed, ["tolerant"]);
         assert_eq!(cluster.counts("zone", &selector("target=yes")).len(), 2);
     }

@@ -13,7 +13,7 @@ use crate::buffers::{self, Provisioning};
 
 fn buffer(name: &str, desired: u32) -> BufferView {
     BufferView {
-        id: PodId { namespace: "n".into(), name: name.into() },
+        id: PodId::new("n", name),
         uid: name.into(),
         reference: Some(BufferReference::PodTemplate { name: "t".into() }),
         replicas: Some(desired),

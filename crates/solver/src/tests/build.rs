@@ -89,7 +89,7 @@ pub(super) fn toleration(text: &str) -> Toleration {
 pub(super) struct Pod(pub(super) PodView);
 
 pub(super) fn pod() -> Pod {
-    let mut pod = PodView { uid: String::new(), unschedulable: true, ..example::pod("") };
+    let mut pod = PodView { uid: "".into(), unschedulable: true, ..example::pod("") };
     pod.requests = Resources::new().with("pods", Quantity::units(1));
     Pod(pod)
 }
@@ -106,12 +106,12 @@ impl Pod {
     }
 
     pub(super) fn named(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.0.id.name);
+        self.0.id.name = name.into();
         self
     }
 
     pub(super) fn namespace(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.0.id.namespace);
+        self.0.id.namespace = name.into();
         self
     }
 

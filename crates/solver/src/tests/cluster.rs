@@ -105,7 +105,7 @@ impl Cluster {
     pub(super) fn daemon(&mut self, pod: Pod) -> &mut Self {
         let mut pod = pod.daemon().0;
         if pod.id.name.is_empty() {
-            pod.id.name = format!("daemon-{}", self.daemons.len());
+            pod.id.name = format!("daemon-{}", self.daemons.len()).into();
         }
         self.daemons.push(Arc::new(pod));
         self
@@ -133,10 +133,10 @@ impl Cluster {
         self.pods_made += 1;
         let mut pod = pod.0;
         if pod.id.name.is_empty() {
-            pod.id.name = format!("p{:04}", self.pods_made);
+            pod.id.name = format!("p{:04}", self.pods_made).into();
         }
         if pod.uid.is_empty() {
-            pod.uid = format!("{:04}", self.pods_made);
+            pod.uid = format!("{:04}", self.pods_made).into();
         }
         pod
     }
@@ -256,7 +256,7 @@ impl Cluster {
 
     pub(super) fn bind(&mut self, mut pod: PodView, name: &str) {
         let node = self.nodes.iter_mut().find(|node| node.name() == name).unwrap();
-        pod.node_name = Some(name.to_owned());
+        pod.node_name = Some(name.into());
         pod.phase = PodPhase::Running;
         pod.unschedulable = false;
         node.requested.add(&pod.requests);
@@ -349,7 +349,7 @@ impl Cluster {
         for id in crate::devices::claims_of(pod) {
             let facts = Arc::make_mut(facts);
             let claim = Arc::make_mut(facts.claims.iter_mut().find(|claim| claim.id == id).unwrap());
-            let consumer = Consumer::Pod { uid: pod.uid.clone() };
+            let consumer = Consumer::Pod { uid: pod.uid.to_string() };
             if let Some(known) = &mut claim.allocation {
                 known.reserved_for.push(consumer);
                 continue;

@@ -40,7 +40,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 fn put(snapshot: &mut Snapshot, node: usize, pod: PodView) {
     let node = &mut snapshot.nodes[node];
     node.requested.add(&pod.requests);
-    let node_name = Some(node.name().to_owned());
+    let node_name = Some(node.name().into());
     node.pods.push(Arc::new(PodView { node_name, phase: PodPhase::Running, unschedulable: false, ..pod }));
 }
 
@@ -66,8 +66,8 @@ fn happens(snapshot: &mut Snapshot, event: &Event, turn: usize) {
         }
         Event::Comes(node, pod) => {
             let mut pod = pod.0.clone();
-            pod.id.name = format!("later-{turn}");
-            pod.uid = format!("later-{turn}");
+            pod.id.name = format!("later-{turn}").into();
+            pod.uid = format!("later-{turn}").into();
             put(snapshot, node % count, pod);
         }
         Event::Unsettled(node) => {

@@ -24,8 +24,8 @@ fn sc_134_weights() {
 fn sc_135_order_of_pods() {
     let made = |name: &str, asks: &str, second: i64, uid: &str| {
         let mut pod = pod().named(name).asks(asks);
-        pod.0.created_at = Timestamp::from_second(second).unwrap();
-        uid.clone_into(&mut pod.0.uid);
+        pod.0.created_at = Timestamp::from_second(second).unwrap().into();
+        pod.0.uid = uid.into();
         pod
     };
     let pods = [

@@ -54,7 +54,7 @@ fn running_pods_do_not_move_to_unsettled_nodes() {
         cluster.node(old);
         let mut moving = pod();
         moving.0.phase = phase;
-        moving.0.node_name = Some("old".to_owned());
+        moving.0.node_name = Some("old".into());
         cluster.add(moving);
         let plan = cluster.plan();
         assert_eq!(plan.claims.is_empty(), want, "{name}");
@@ -136,7 +136,7 @@ fn helpers() {
     assert!(plan.summary().ends_with(", and 2 others"), "{}", plan.summary());
     assert!(plan.summary().starts_with("default/p0004 (default: no instance type has enough cpu, the largest lacks "));
     let mut moving = pod().asks("cpu=99");
-    moving.0.node_name = Some("somewhere".to_owned());
+    moving.0.node_name = Some("somewhere".into());
     cluster.add(moving);
     assert!(!cluster.plan().all_running_pods_placed(&cluster.snapshot()));
 }

@@ -116,7 +116,7 @@ fn sc_183_what_is_counted() {
             (pod(), "n3"),
             (app().namespace("other"), "n3"),
             (app(), "bare"),
-            (gone(|pod| pod.deleting_since = Some(Timestamp::UNIX_EPOCH)), "n3"),
+            (gone(|pod| pod.deleting_since = Some(Timestamp::UNIX_EPOCH.into())), "n3"),
             (app(), "n1"),
             (app(), "n1"),
             (app(), "n2"),

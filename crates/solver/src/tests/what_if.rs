@@ -14,7 +14,7 @@ use crate::{Asking, NodeId, Plan, WhatIf, plan};
 
 /// Some pods stay where they are whatever happens to their node.
 pub(super) fn moves(_: &ExistingNode, pod: &Arc<PodView>) -> Option<Arc<PodView>> {
-    (pod.is_reschedulable() && !pod.uid.ends_with('7')).then(|| pod.clone())
+    (pod.is_reschedulable() && !pod.uid.to_string().ends_with('7')).then(|| pod.clone())
 }
 
 /// The cluster without the nodes, planned from nothing (DIS-81, DIS-82, DIS-193).
@@ -138,7 +138,7 @@ fn questions_after_an_answer_was_kept() {
     for make in [pod as fn() -> Pod, || app().spread(spread("zone")), || app().spread(spread("host"))] {
         let mut cluster = settled((0..9).map(|turn| make().asks(["cpu=1500m", "cpu=700m", "cpu=200m"][turn % 3])));
         // Some go, so that there is room.
-        cluster.remove_pods(|_, pod| pod.uid.ends_with('3') || pod.uid.ends_with('6'));
+        cluster.remove_pods(|_, pod| pod.uid.to_string().ends_with('3') || pod.uid.to_string().ends_with('6'));
         let snapshot = cluster.snapshot();
         let mut known = what_if(&cluster, &snapshot);
         let asking = Asking::default();

@@ -11,8 +11,8 @@ use crate::compiled::bits::Bits;
 use crate::compiled::group::Site;
 use crate::compiled::intern::{Id, NONE, id};
 use crate::compiled::pass::Pass;
-use crate::compiled::pods::Pending;
-use crate::compiled::refresh::same_views;
+use crate::compiled::pods::{ClassId, Pending};
+use crate::compiled::refresh::{has, same_views};
 use crate::compiled::room::{Changes, Memo, Room};
 
 /// What is known about room on nodes before anybody goes.
@@ -20,12 +20,25 @@ use crate::compiled::room::{Changes, Memo, Room};
 pub(super) struct Known {
     room: Option<Room>,
     /// It was looked for, whether or not there is anything to say.
-    looked: bool,
+    looked: Looked,
     memo: Memo,
+    /// By pod, as far as somebody has asked: what it is, without all else that is known about it.
+    classes: Vec<ClassId>,
     /// By the last look that was followed.
     changes: Changes,
     /// The same as a number.
     changed: usize,
+}
+
+/// How closely somebody has looked for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum Looked {
+    #[default]
+    NotYet,
+    /// How much there is.
+    Much,
+    /// And where it is new.
+    New,
 }
 
 /// Where the pods of an answer went: with what each of them asks for, which nodes they looked at.
@@ -54,20 +67,12 @@ impl WhatIf {
         if snapshot.nodes.len() != self.compiled.nodes.len() {
             return None;
         }
-        let sources = self.in_order(snapshot);
         self.known.changes = Changes::default();
-        self.known.looked = false;
+        self.known.looked = Looked::NotYet;
         let mut going: Option<BTreeSet<&str>> = None;
         let mut changed = 0;
-        for (at, source) in sources.iter().enumerate() {
-            let same = is_same(&self.compiled.nodes[at].source, source);
-            if same && !doubtful {
-                continue;
-            }
-            if !same && self.compiled.nodes[at].name != source.name() {
-                return None;
-            }
-            let residents: Vec<Arc<PodView>> = source.pods.iter().filter_map(|pod| moves(source, pod)).collect();
+        for (at, source, same) in self.differences(snapshot, doubtful)? {
+            let residents = self.residents_now(at, source, doubtful, &mut moves);
             let known = self.residents(NodeId(at));
             if same && known.len() == residents.len() && known.iter().zip(&residents).all(|(a, b)| Arc::ptr_eq(a, b)) {
                 continue;
@@ -96,16 +101,49 @@ impl WhatIf {
         Some(changed)
     }
 
-    /// The nodes of the snapshot, by name.
-    fn in_order<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s ExistingNode> {
-        let mut sources: Vec<&ExistingNode> = snapshot.nodes.iter().collect();
-        let known = self.compiled.nodes.iter().zip(&sources);
-        // Seldom has one to look at their names.
-        let mut known = known.map(|(known, now)| same_views(&known.source, now) || known.name == now.name());
-        if !known.all(|same| same) {
+    /// The pods of the node that might move. Of those that were there before this is known, unless there are doubts.
+    fn residents_now(
+        &self,
+        at: usize,
+        source: &ExistingNode,
+        doubtful: bool,
+        mut moves: impl FnMut(&ExistingNode, &Arc<PodView>) -> Option<Arc<PodView>>,
+    ) -> Vec<Arc<PodView>> {
+        let (before, known) = (&self.compiled.nodes[at].source, self.residents(NodeId(at)));
+        let alike = !doubtful && same_views(before, source) && before.marked == source.marked;
+        let now = |pod: &Arc<PodView>| {
+            if alike && has(&before.pods, pod) { has(known, pod).then(|| pod.clone()) } else { moves(source, pod) }
+        };
+        source.pods.iter().filter_map(now).collect()
+    }
+
+    /// Nodes of the snapshot that are not what they were, by their place in the order of names, and all others where `all` are
+    /// wanted; with whether they are the same. `None` where nodes have come or gone.
+    fn differences<'s>(&self, snapshot: &'s Snapshot, all: bool) -> Option<Vec<(usize, &'s ExistingNode, bool)>> {
+        self.different(snapshot.nodes.iter(), all).or_else(|| {
+            // Seldom has one to look at their names.
+            let mut sources: Vec<&ExistingNode> = snapshot.nodes.iter().collect();
             sources.sort_by(|a, b| a.name().cmp(b.name()));
+            self.different(sources.into_iter(), all)
+        })
+    }
+
+    fn different<'s>(
+        &self,
+        sources: impl Iterator<Item = &'s ExistingNode>,
+        all: bool,
+    ) -> Option<Vec<(usize, &'s ExistingNode, bool)>> {
+        let mut different = Vec::new();
+        for (at, (known, source)) in self.compiled.nodes.iter().zip(sources).enumerate() {
+            let same = is_same(&known.source, source);
+            if !same && known.name != source.name() {
+                return None;
+            }
+            if !same || all {
+                different.push((at, source, same));
+            }
         }
-        sources
+        Some(different)
     }
 
     /// The node that is listed at this place of the snapshot, where nodes are listed by name.
@@ -159,13 +197,16 @@ impl WhatIf {
     }
 
     /// What is known about room, as of the last look.
-    fn room(&mut self) -> Option<&Room> {
-        if !self.known.looked {
+    fn room(&mut self, wanted: Looked) -> Option<&Room> {
+        if self.known.looked < wanted {
+            // Nobody asks for more than one node for each pod of a node, and two.
+            let most = self.residents.iter().map(std::ops::Range::len).max().unwrap_or(0) + 2;
+            let enough = if wanted == Looked::New { u32::MAX } else { id(most) };
             let parked = self.parked.take()?;
             let mut pass = Pass::resume(&mut self.compiled, parked);
-            self.known.room = pass.room(&self.unsettled, &self.known.changes, &mut self.known.memo);
+            self.known.room = pass.room(&self.unsettled, &self.known.changes, enough, &mut self.known.memo);
             self.parked = Some(pass.park());
-            self.known.looked = true;
+            self.known.looked = wanted;
         }
         self.known.room.as_ref()
     }
@@ -176,16 +217,22 @@ impl WhatIf {
         if self.has_kept || self.compiled.pods.waiting > 0 {
             return false;
         }
-        if self.room().is_none() {
+        if self.room(Looked::Much).is_none() {
             return false;
         }
-        let Some(room) = &self.known.room else { return false };
-        let residents = &self.compiled.pods.pending[self.residents[node.0].clone()];
+        let Known { room, classes, .. } = &mut self.known;
+        let Some(room) = room else { return false };
+        let (pending, residents) = (&self.compiled.pods.pending, self.residents[node.0].clone());
+        if classes.len() < residents.end {
+            // Pods of a compiled snapshot are added to, and stay what they are.
+            classes.extend(pending[classes.len()..].iter().map(|pod| pod.class));
+        }
         // One node more than pods that come before, since the node may be one of those that have room itself.
         let needed = |before: usize| id(before) + 2;
-        if residents.iter().all(|pod| room.least[pod.class as usize] >= needed(residents.len())) {
+        if classes[residents.clone()].iter().all(|class| room.least[*class as usize] >= needed(residents.len())) {
             return true;
         }
+        let residents = &pending[residents];
         // The largest come first, and need room when nobody else has taken any yet.
         let rank = |pod: &Pending| self.ranks[self.compiled.pods.classes[pod.class as usize].shape as usize];
         let mut queue: Vec<(usize, u32)> =
@@ -210,7 +257,7 @@ impl WhatIf {
         if self.known.changed == 0 {
             return true;
         }
-        if self.known.changes.nodes.has(node.0) || self.room().is_none() {
+        if self.known.changes.nodes.has(node.0) || self.room(Looked::New).is_none() {
             return false;
         }
         let Some(room) = &self.known.room else { return false };

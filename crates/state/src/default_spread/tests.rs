@@ -12,7 +12,7 @@ fn map(text: &str) -> BTreeMap<String, String> {
 }
 
 fn id(namespace: &str, name: &str) -> PodId {
-    PodId { namespace: namespace.to_owned(), name: name.to_owned() }
+    PodId::new(namespace, name)
 }
 
 fn labelled(text: &str) -> Selector {

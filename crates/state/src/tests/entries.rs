@@ -250,7 +250,7 @@ fn pods_of_going_nodes_move() {
     let going = ClaimView { deleting_since: Some(time(1)), ..claim("c", Some("1")) };
     let mut state = state([Change::Claim(Arc::new(going)), Change::Node(Arc::new(node("n", "1")))]);
     let running = |name: &str| PodView { phase: PodPhase::Running, ..pod(name, Some("n")) };
-    let leaving = |name: &str| PodView { deleting_since: Some(time(100)), ..running(name) };
+    let leaving = |name: &str| PodView { deleting_since: Some(time(100).into()), ..running(name) };
     let mut blocked = running("blocked");
     blocked.labels.insert("app".into(), "web".into());
     for one in [
@@ -264,8 +264,9 @@ fn pods_of_going_nodes_move() {
     ] {
         apply(&mut state, Change::Pod, one);
     }
-    let moving =
-        |state: &ClusterState| -> Vec<String> { state.moving_pods(time(50)).into_keys().map(|id| id.name).collect() };
+    let moving = |state: &ClusterState| -> Vec<String> {
+        state.moving_pods(time(50)).into_keys().map(|id| id.name.into()).collect()
+    };
     assert_eq!(moving(&state), ["blocked", "stateful", "web"]);
     apply(
         &mut state,
@@ -454,7 +455,7 @@ fn anti_affine_pods_count_where_they_are_bound() {
     assert_eq!(counted(&state), 0, "not bound");
     apply(&mut state, Change::Pod, shy("a", Some("n")));
     assert_eq!(counted(&state), 1);
-    apply(&mut state, Change::Pod, PodView { deleting_since: Some(time(1)), ..shy("a", Some("n")) });
+    apply(&mut state, Change::Pod, PodView { deleting_since: Some(time(1).into()), ..shy("a", Some("n")) });
     assert_eq!(counted(&state), 1, "Q15: it is still there");
     state.apply(Change::NodeGone("n".into()));
     assert_eq!(counted(&state), 0, "no node");

@@ -5,25 +5,20 @@ use karpenter_model::requirements::Requirement;
 use super::*;
 use crate::{Change, ClusterState, Source};
 
-const BOUND: VolumeClaimView = VolumeClaimView {
-    id: PodId { namespace: String::new(), name: String::new() },
-    deleting: false,
-    lost: false,
-    volume: None,
-    bind_completed: true,
-    class: None,
-};
+fn plain(name: &str) -> VolumeClaimView {
+    VolumeClaimView { id: id(name), deleting: false, lost: false, volume: None, bind_completed: true, class: None }
+}
 
 fn id(name: &str) -> PodId {
-    PodId { namespace: "default".to_owned(), name: name.to_owned() }
+    PodId::new("default", name)
 }
 
 fn unbound(name: &str, class: Option<&str>) -> VolumeClaimView {
-    VolumeClaimView { id: id(name), bind_completed: false, class: class.map(ToOwned::to_owned), ..BOUND }
+    VolumeClaimView { bind_completed: false, class: class.map(ToOwned::to_owned), ..plain(name) }
 }
 
 fn bound(name: &str, volume: &str) -> VolumeClaimView {
-    VolumeClaimView { id: id(name), volume: Some(volume.to_owned()), ..BOUND }
+    VolumeClaimView { volume: Some(volume.to_owned()), ..plain(name) }
 }
 
 fn terms(all: &[&[(&str, &str)]]) -> Vec<Requirements> {

@@ -21,7 +21,7 @@ impl Cluster<'_> {
             return;
         }
         let mut view = converted.view;
-        namespace(&given.object).clone_into(&mut view.id.namespace);
+        view.id.namespace = namespace(&given.object).into();
         view.uid = format!("{}/{}", view.id.namespace, view.id.name);
         let mut shape = None;
         let resolution = view.resolve(|reference| {

@@ -55,8 +55,8 @@ impl Cluster<'_> {
     /// With what the disruption controller would allow, where it has not said.
     fn judged(&self, known: &Arc<PdbView>, snapshot: &Snapshot) -> Arc<PdbView> {
         let same = |budget: &&PodDisruptionBudget| {
-            budget.metadata.name.as_ref() == Some(&known.id.name)
-                && budget.metadata.namespace.as_ref() == Some(&known.id.namespace)
+            budget.metadata.name.as_deref() == Some(&*known.id.name)
+                && budget.metadata.namespace.as_deref() == Some(&*known.id.namespace)
         };
         let Some(budget) = self.unjudged.iter().find(same) else { return known.clone() };
         let pods = snapshot.nodes.iter().flat_map(|node| &node.pods).filter(|pod| known.applies_to(pod));

@@ -123,7 +123,7 @@ fn value(metrics: &Metrics, now: i64, start: &str) -> Option<String> {
 #[test]
 fn a_pod_is_measured_on_its_way() {
     let (metrics, pods) = cluster();
-    let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let id = PodId::new("shop", "web");
     pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(2));
     let get = |now, start: &str| value(&metrics, now, start);
     assert_eq!(
@@ -172,7 +172,7 @@ fn a_pod_is_measured_on_its_way() {
 #[test]
 fn a_bound_pod_waits_no_more() {
     let (metrics, pods) = cluster();
-    let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let id = PodId::new("shop", "web");
     let gauge = |now| {
         ["karpenter_pods_unbound_time_seconds", "karpenter_pods_provisioning_unbound_time_seconds"]
             .map(|name| value(&metrics, now, name))
@@ -199,7 +199,7 @@ type End = fn(&Pods, &PodId);
 #[test]
 fn undecided_until_it_does_not_matter() {
     let gauge = "karpenter_pods_provisioning_scheduling_undecided_time_seconds";
-    let id = PodId { namespace: "shop".to_owned(), name: "web".to_owned() };
+    let id = PodId::new("shop", "web");
     let ends: [(&str, End); 4] = [
         ("decided", |pods, id| pods.decided(id, Verdict::Unschedulable, at(9))),
         ("bound", |pods, _| pods.seen(&pod(spec(Some("n")), json!({"phase": "Pending"})), at(9))),
@@ -222,7 +222,7 @@ fn only_pods_seen_pending_are_measured() {
     pods.seen(&pod(spec(Some("n")), json!({"phase": "Running"})), at(5));
     pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:00:50Z")), at(51));
     assert_eq!(value(&metrics, 60, "karpenter_pods_startup_duration_seconds"), None);
-    pods.gone(&PodId { namespace: "shop".to_owned(), name: "web".to_owned() });
+    pods.gone(&PodId::new("shop", "web"));
     pods.seen(&pod(spec(None), json!({"phase": "Pending"})), at(60));
     pods.seen(&pod(spec(Some("n")), json!({"phase": "Failed"})), at(61));
     assert_eq!(value(&metrics, 62, "karpenter_pods_startup_duration_seconds"), None);
@@ -244,7 +244,7 @@ fn a_pod_settles_once() {
     pods.seen(&pod(spec(Some("n")), ready("1970-01-01T00:01:10Z")), at(70));
     assert_eq!(value(&metrics, 71, "karpenter_pods_startup_duration_seconds_count").as_deref(), Some("1"));
     // One that was not ready when this process began waits to start.
-    pods.gone(&PodId { namespace: "shop".to_owned(), name: "web".to_owned() });
+    pods.gone(&PodId::new("shop", "web"));
     pods.seen(&pod(spec(Some("n")), unready), at(80));
     assert_eq!(value(&metrics, 81, "karpenter_pods_unstarted_time_seconds").as_deref(), Some("81"));
 }

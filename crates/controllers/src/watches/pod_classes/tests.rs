@@ -1,3 +1,4 @@
+use kube::ResourceExt as _;
 use kube::core::{ObjectList, WatchEvent};
 use serde_json::{Value, json};
 

@@ -163,7 +163,8 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let ids = self.ids(nodes);
         let Some(known) = self.simulator.compiled() else { return Vec::new() };
         let stuck = known.without(&ids, Asking { leave_unsettled_alone: true }, |answer| {
-            let stuck: BTreeSet<String> = answer.overflow().filter_map(|pod| pod.node_name.clone()).collect();
+            let stuck: BTreeSet<String> =
+                answer.overflow().filter_map(|pod| pod.node_name.as_ref()).map(Into::into).collect();
             if answer.moves_to_starting_nodes() { None } else { Some(stuck) }
         });
         let Some(stuck) = stuck.flatten() else { return Vec::new() };

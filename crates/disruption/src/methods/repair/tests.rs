@@ -501,7 +501,7 @@ fn z18_all_freed_slots_are_credited() {
         .change("b", |node| drop(node.labels.insert(RESERVATION.to_owned(), "r1".to_owned())))
         .claim("b", |claim| claim.deleting_since = Some(time(9_990)));
     let mut moving = running("y", 3);
-    moving.node_name = Some("b".to_owned());
+    moving.node_name = Some("b".into());
     let cluster = (0..8).fold(cluster.waiting(moving), |cluster, index| {
         let name = format!("n{index}");
         let cluster = cluster.node(&name, "p", "small reserved", [running(&name, 4)]);

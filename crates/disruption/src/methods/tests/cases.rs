@@ -37,7 +37,7 @@ pub(super) fn budget(nodes: &str) -> Budgets {
 
 fn pdb(name: &str, change: impl FnOnce(&mut PdbView)) -> PdbView {
     let mut view = PdbView {
-        id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
+        id: PodId::new("default", name),
         selector: Some(Selector::default()),
         disruptions_allowed: 1,
         never_allows: false,
@@ -115,7 +115,7 @@ fn dc_187_two_budgets() {
 #[test]
 fn dc_28_the_longest_protection_counts() {
     let pod = |name: &str, minutes: i64| {
-        let pod = PodView { started_at: Some(time(10_000)), ..running(name, 1) };
+        let pod = PodView { started_at: Some(time(10_000).into()), ..running(name, 1) };
         pod.but(|pod| pod.protection = Protection::For(jiff::SignedDuration::from_mins(minutes)))
     };
     for (minute, blocked) in [(2, true), (4, false)] {
@@ -462,7 +462,7 @@ fn going_nodes_take_nobody() {
 fn buffers_take_room() {
     let cluster = sizes().pool("p", |_| ()).node("a", "p", "small", [running("x", 3)]).node("b", "p", "large", []);
     let virtual_pod = waiting("buffer", 14).but(|pod| {
-        pod.buffer = Some(PodId { namespace: "default".to_owned(), name: "spare".to_owned() });
+        pod.buffer = Some(PodId::new("default", "spare"));
     });
     let kept = cluster.waiting(virtual_pod);
     assert!(kept.single().commands.is_empty(), "the pod would need the room of the buffer");

@@ -64,13 +64,13 @@ fn claim(pod: &str, pool: &str, device: &str, share: Option<i64>) -> Arc<Resourc
         Ask { class: "gpu".to_owned(), selectors: Vec::new(), count: Count::Exactly(1), capacity: consumed.clone() };
     let id = DeviceId { driver: DRIVER.to_owned(), pool: pool.to_owned(), device: device.to_owned() };
     Arc::new(ResourceClaim {
-        id: PodId { namespace: "default".to_owned(), name: pod.to_owned() },
+        id: PodId::new("default", pod),
         requests: vec![DeviceRequest { name: "gpu".to_owned(), kind: RequestKind::Exactly(ask) }],
         constraints: Vec::new(),
         allocation: Some(Allocation {
             devices: vec![GivenDevice { id, consumed }],
             terms: Vec::new(),
-            reserved_for: vec![Consumer::Pod { uid: running(pod, 1).uid }],
+            reserved_for: vec![Consumer::Pod { uid: running(pod, 1).uid.to_string() }],
         }),
     })
 }

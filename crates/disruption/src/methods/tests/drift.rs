@@ -100,7 +100,7 @@ fn pods_that_stay() {
     let held = cluster(running("x", 3))
         .claim("a", |claim| claim.termination_grace_period = Some(GoDuration::from_secs(300)))
         .pdb(PdbView {
-            id: PodId { namespace: "default".to_owned(), name: "all".to_owned() },
+            id: PodId::new("default", "all"),
             selector: Some(Selector::default()),
             disruptions_allowed: 0,
             never_allows: true,

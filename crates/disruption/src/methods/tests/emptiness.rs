@@ -35,7 +35,7 @@ fn empty_nodes_go_together() {
 #[test]
 fn what_is_empty() {
     let owned = |owner| PodView { owner, ..running("x", 1) };
-    let leaving = |pod: PodView| PodView { deleting_since: Some(time(9_990)), ..pod };
+    let leaving = |pod: PodView| PodView { deleting_since: Some(time(9_990).into()), ..pod };
     let one = |pods: Vec<PodView>| small().pool("p", |_| ()).node("a", "p", "small", pods);
     let unpriced = one(vec![]).change("a", |node| drop(node.labels.remove(labels::INSTANCE_TYPE)));
     let pool = |change: fn(&mut karpenter_model::pool::PoolView)| small().pool("p", change).node("a", "p", "small", []);

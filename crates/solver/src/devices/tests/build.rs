@@ -125,7 +125,7 @@ pub(crate) fn match_attribute(requests: &[&str], attribute: &str) -> Constraint 
 
 pub(crate) fn claim(name: &str, requests: impl IntoIterator<Item = DeviceRequest>) -> ResourceClaim {
     ResourceClaim {
-        id: PodId { namespace: "default".to_owned(), name: name.to_owned() },
+        id: PodId::new("default", name),
         requests: requests.into_iter().collect(),
         constraints: Vec::new(),
         allocation: None,
@@ -254,8 +254,7 @@ impl Pass {
     ) -> Result<Attempt, DeviceRefusal> {
         let types = kinds.iter().map(|(name, devices)| TypeOption { name, devices }).collect();
         let candidate = Candidate { name, node, requirements, types };
-        let claims: Vec<PodId> =
-            claims.iter().map(|name| PodId { namespace: "default".into(), name: (*name).into() }).collect();
+        let claims: Vec<PodId> = claims.iter().map(|name| PodId::new("default", *name)).collect();
         self.devices.allocate(&candidate, &claims)
     }
 

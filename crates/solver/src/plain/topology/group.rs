@@ -121,13 +121,13 @@ impl Group {
 
     /// A group without a selector selects nothing (SCH-132).
     pub(super) fn selects(&self, pod: &PodView) -> bool {
-        self.namespaces.contains(&pod.id.namespace)
+        self.namespaces.contains(pod.id.namespace.as_str())
             && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
     }
 
     /// ... but counts every pod that is there already.
     pub(super) fn counts_existing(&self, pod: &PodView) -> bool {
-        self.namespaces.contains(&pod.id.namespace)
+        self.namespaces.contains(pod.id.namespace.as_str())
             && self.selector.as_ref().is_none_or(|selector| selector.matches(&pod.labels))
     }
 
