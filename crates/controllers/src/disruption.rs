@@ -50,8 +50,9 @@ const UNSYNCED_RETRY: Duration = Duration::from_secs(1);
 const SECOND_LOOK: Duration = Duration::from_secs(15);
 /// Without any change the search is made again after this long: prices and offers change without telling (DIS-101).
 const FORCED: Duration = Duration::from_mins(5);
-/// Consolidation waits so long for many nodes that are about to become quiet, and looks so often whether they are.
-const FLUX_PATIENCE: Duration = Duration::from_secs(30);
+/// Consolidation waits so long for many nodes that are about to become quiet, or free of pods that they are kept for, and looks so
+/// often whether they are. The second look of a command and what its pods are kept a place for are within it.
+const FLUX_PATIENCE: Duration = Duration::from_secs(45);
 const FLUX_LOOK: Duration = Duration::from_secs(2);
 /// Nobody looks again sooner than this, and than so many times as long as a look takes: of a large cluster in which there is always
 /// a node that becomes free, looks take a twentieth of a processor at most.
@@ -359,7 +360,7 @@ mod tests {
         let mut mind = Mind::default();
         let mut waited = Vec::new();
         for (seconds, in_flux) in
-            [(0, true), (29, true), (1, true), (60, true), (1, false), (1, true), (29, true), (1, true)]
+            [(0, true), (44, true), (1, true), (60, true), (1, false), (1, true), (44, true), (1, true)]
         {
             tokio::time::advance(Duration::from_secs(seconds)).await;
             waited.push(mind.waits(in_flux));

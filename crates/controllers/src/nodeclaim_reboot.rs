@@ -18,7 +18,7 @@ use karpenter_model::pod::PodView;
 use karpenter_model::taints::Taint;
 use karpenter_platform::Remedy;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -159,8 +159,10 @@ impl Patient {
 
     /// The provider has accepted, or the machine is new already (V15-64).
     async fn issue(&self, ctx: &Context, claim: &NodeClaim) -> Result<Requeue, ReconcileError> {
-        let patch = json!({ "metadata": { "annotations": { REBOOT_ISSUED_AT: self.now.to_string() } } });
-        let Some(stored) = ctx.claim_written(claim, merge_locked(&ctx.claims_api(), claim, patch).await)? else {
+        // Without a lock: nobody else writes it, and a conflict would have the provider asked a second time.
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { REBOOT_ISSUED_AT: self.now.to_string() } } }));
+        let answer = ctx.claims_api().patch(&claim.name_any(), &PatchParams::default(), &patch).await;
+        let Some(stored) = ctx.claim_written(claim, answer)? else {
             return Ok(Requeue::OnChange);
         };
         let message = self.seen.reboot.as_ref().map(|reboot| reboot.message.clone()).unwrap_or_default();

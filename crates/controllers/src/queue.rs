@@ -4,11 +4,14 @@
 //! them, because an object that cannot be decoded must not stop its kind, and because the simulator runs the same
 //! reconcilers from this queue in a repeatable order.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -247,40 +250,67 @@ where
     let mut running = tokio::task::JoinSet::new();
     // Looked up only, so its order reaches nothing.
     let mut names: HashMap<tokio::task::Id, (String, Instant)> = HashMap::new();
+    let end = |name: String, started: Instant, outcome: Outcome| {
+        let outcome = outcome.unwrap_or_else(|panic| {
+            report.reconcile_panicked(controller);
+            Err(ReconcileError::from(said_by(panic.as_ref())))
+        });
+        let outcome = outcome.or_else(|error| {
+            // Somebody else wrote first: look at what they wrote, that is no failure. When the watch lags, the same
+            // happens again: growing pauses spare the server (LIF-132), and what the watch brings ends them.
+            if is_conflict(error.as_ref()) {
+                return Ok(Requeue::Conflict);
+            }
+            Err(error)
+        });
+        report.reconciled(controller, &name, &outcome, started.elapsed());
+        queue.finish(name, &outcome, backoff, per_second);
+    };
     loop {
         tokio::select! {
             biased;
             Some(ended) = running.join_next_with_id(), if !running.is_empty() => {
                 let (id, outcome) = match ended {
                     Ok((id, outcome)) => (id, outcome),
-                    // A bug in one reconcile costs that reconcile, not the controller.
-                    Err(panicked) => {
-                        report.reconcile_panicked(controller);
-                        (panicked.id(), Err(ReconcileError::from(panicked.to_string())))
-                    }
+                    Err(cancelled) => (cancelled.id(), Ok(Err(ReconcileError::from(cancelled.to_string())))),
                 };
                 let Some((name, started)) = names.remove(&id) else { continue };
-                let outcome = outcome.or_else(|error| {
-                    // Somebody else wrote first: look at what they wrote, that is no failure. When the watch lags, the same
-                    // happens again: growing pauses spare the server (LIF-132), and what the watch brings ends them.
-                    if is_conflict(error.as_ref()) {
-                        return Ok(Requeue::Conflict);
-                    }
-                    Err(error)
-                });
-                report.reconciled(controller, &name, &outcome, started.elapsed());
-                queue.finish(name, &outcome, backoff, per_second);
+                end(name, started, outcome);
                 report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
             }
             (name, due) = queue.next(), if running.len() < workers => {
                 report.reconcile_started(controller, due.elapsed());
+                let started = Instant::now();
                 let span = tracing::info_span!("reconcile", controller, name = %name, error = tracing::field::Empty);
-                let task = running.spawn(calling_as(controller, traced(reconcile(name.clone()))).instrument(span));
-                names.insert(task.id(), (name, Instant::now()));
-                report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
+                let look = calling_as(controller, traced(reconcile(name.clone()))).instrument(span);
+                // A bug in one reconcile costs that reconcile, not the controller.
+                let mut look = Box::pin(AssertUnwindSafe(look).catch_unwind());
+                // Most looks find nothing to do and wait for nobody. Only the others get a task of their own: at a start each of ten
+                // thousand claims is looked at, and a thousand tasks at a time would take tens of megabytes.
+                match (&mut look).now_or_never() {
+                    Some(outcome) => {
+                        end(name, started, outcome);
+                        report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
+                        // Others have their turn.
+                        tokio::task::consume_budget().await;
+                    }
+                    None => {
+                        let task = running.spawn(look);
+                        names.insert(task.id(), (name, started));
+                        report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
+                    }
+                }
             }
         }
     }
+}
+
+/// What a reconcile came to, or what its panic said.
+type Outcome = Result<Result<Requeue, ReconcileError>, Box<dyn Any + Send>>;
+
+fn said_by(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the reconcile panicked: {}", text.unwrap_or("it does not say why"))
 }
 
 #[cfg(test)]

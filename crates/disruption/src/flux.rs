@@ -1,7 +1,9 @@
 //! Whether much of the cluster has just changed and will be quiet in a moment.
 //!
 //! When a workload shrinks, its nodes become quiet one after the other. Whoever decides about the first of them alone moves pods to
-//! nodes that would have gone as well a moment later. Whoever waits for that moment decides once, about all of them.
+//! nodes that would have gone as well a moment later. Whoever waits for that moment decides once, about all of them. The same goes for
+//! nodes that are kept for pods: after a large command most of the nodes that stay receive some, and whoever decides about the few others
+//! meanwhile gives up small nodes where large ones could go.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,6 +22,10 @@ pub fn is_worth_waiting(look: &Look<'_>) -> bool {
     let (mut quiet, mut soon) = (0, 0);
     for node in look.snapshot.nodes.iter().filter(|node| node.stays()) {
         let Some(claim) = node.claim.as_ref() else { continue };
+        if node.nominated_until.is_some_and(|until| look.facts.now < until) {
+            soon += 1;
+            continue;
+        }
         let pool = node.pool().and_then(|pool| look.facts.pools.get(pool)).map(|pool| &*pool.view);
         match consolidatable(claim, pool, look.facts.now) {
             Consolidatable::Yes => quiet += 1,
@@ -75,6 +81,18 @@ mod tests {
         assert_eq!(free(&[]), None, "all are free");
         assert_eq!(free(&[(0, 10_025), (1, 10_007)]), Some(time(10_007)));
         assert_eq!(free(&[(0, 9_999), (1, 10_000)]), None, "nobody is expected any more");
+    }
+
+    /// DIS-15: nodes that are kept for pods will be free, too.
+    #[test]
+    fn decisions_wait_for_many_nodes_that_are_kept_for_pods() {
+        for (count, until, want) in [(7, 10_001, false), (8, 10_001, true), (30, 10_000, false), (40, 10_001, false)] {
+            let mut cluster = cluster(0, 0);
+            for node in &mut cluster.snapshot.nodes[..count] {
+                node.nominated_until = Some(time(until));
+            }
+            assert_eq!(is_worth_waiting(&cluster.look()), want, "{count} until {until}");
+        }
     }
 
     #[test]

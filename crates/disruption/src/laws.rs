@@ -60,7 +60,7 @@ fn cluster(nodes: &[Spec], budget: &BudgetNodes, policy: ConsolidationPolicy, gu
             never_allows: false,
             lets_unready_go: false,
         });
-        for pod in &mut cluster.snapshot.nodes[0].pods {
+        for pod in cluster.snapshot.nodes[0].pods.iter_mut() {
             std::sync::Arc::make_mut(pod).labels.insert("app".to_owned(), "guarded".to_owned());
         }
     }

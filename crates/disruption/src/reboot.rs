@@ -287,8 +287,10 @@ fn requested(facts: &Facts<'_>, reboot: &RebootView, options: &RebootOptions) ->
         return Step::Fence;
     }
     let pre_boot_id = facts.claim.annotations.get(REBOOT_PRE_BOOT_ID);
+    // The provider has accepted, and only the condition does not say so yet.
+    let accepted = facts.time(REBOOT_ISSUED_AT).zip(asked_at).is_some_and(|(issued, asked)| issued >= asked);
     match pre_boot_id {
-        Some(before) if rebooted(node, before) => Step::Issue { issued_at: facts.now },
+        Some(before) if accepted || rebooted(node, before) => Step::Issue { issued_at: facts.now },
         Some(before) => ask(facts, reboot, before, asked_at),
         None => match drain(facts, reboot, bound, options) {
             Some(step) => step,

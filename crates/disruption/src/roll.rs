@@ -13,6 +13,7 @@ use karpenter_model::node::NodeView;
 use karpenter_model::pdb::{PdbIndex, PdbView};
 use karpenter_model::pod::PodView;
 use karpenter_model::pool::PoolView;
+use karpenter_model::shared::Shared;
 use karpenter_model::snapshot::ExistingNode;
 
 use crate::candidates::{Facts, Findings};
@@ -22,7 +23,7 @@ use crate::candidates::{Facts, Findings};
 struct Entry {
     node: Option<Arc<NodeView>>,
     claim: Option<Arc<ClaimView>>,
-    pods: Vec<Arc<PodView>>,
+    pods: Shared<Vec<Arc<PodView>>>,
     found: Findings,
 }
 
@@ -45,9 +46,7 @@ impl Entry {
 
     /// And so are its pods.
     fn is_same(&self, node: &ExistingNode) -> bool {
-        self.is_of(node)
-            && self.pods.len() == node.pods.len()
-            && self.pods.iter().zip(&node.pods).all(|(a, b)| Arc::ptr_eq(a, b))
+        self.is_of(node) && self.pods.has_same(&node.pods)
     }
 
     /// What was found is so no longer, though nothing has happened to the node.

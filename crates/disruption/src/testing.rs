@@ -216,8 +216,8 @@ impl Cluster {
         self.snapshot.nodes.push(ExistingNode {
             node: Some(Arc::new(node)),
             claim: Some(Arc::new(claim)),
-            requested,
-            pods,
+            requested: requested.into(),
+            pods: pods.into(),
             ..ExistingNode::default()
         });
         self.snapshot.nodes.sort_by(|a, b| a.name().cmp(b.name()));

@@ -30,6 +30,14 @@ impl<T: Clone> Shared<T> {
     }
 }
 
+impl<T> Shared<Vec<Arc<T>>> {
+    /// The same objects in the same order, and not only equal ones.
+    pub fn has_same(&self, other: &Self) -> bool {
+        let same = || self.iter().zip(other.iter()).all(|(a, b)| Arc::ptr_eq(a, b));
+        self.is_one_with(other) || self.len() == other.len() && same()
+    }
+}
+
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
@@ -79,6 +87,21 @@ impl<T: PartialEq> PartialEq<T> for Shared<T> {
 impl<T: Hash> Hash for Shared<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
+    }
+}
+
+impl<A, T: FromIterator<A>> FromIterator<A> for Shared<T> {
+    fn from_iter<I: IntoIterator<Item = A>>(items: I) -> Self {
+        T::from_iter(items).into()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Shared<Vec<T>> {
+    type Item = &'a T;
+    type IntoIter = slice::Iter<'a, T>;
+
+    fn into_iter(self) -> slice::Iter<'a, T> {
+        self.0.iter()
     }
 }
 

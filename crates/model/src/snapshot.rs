@@ -14,7 +14,7 @@ use crate::pod::{PodId, PodView};
 use crate::pool::PoolView;
 use crate::quantity::Quantity;
 use crate::resources::{NODES, Resources};
-use crate::shared::Labels;
+use crate::shared::{Labels, Shared};
 use crate::taints::Taint;
 
 /// A pool with what its cloud offers it.
@@ -32,9 +32,9 @@ pub struct ExistingNode {
     pub node: Option<Arc<NodeView>>,
     pub claim: Option<Arc<ClaimView>>,
     /// Requests of the pods bound to the node.
-    pub requested: Resources,
-    /// Pods bound to the node that have not ended, by name.
-    pub pods: Vec<Arc<PodView>>,
+    pub requested: Shared<Resources>,
+    /// Pods bound to the node that have not ended, by name. While nothing happens to them, one list from look to look.
+    pub pods: Shared<Vec<Arc<PodView>>>,
     /// How many volumes each CSI driver that has reported to the node can attach; `None`: as many as one likes. For a
     /// driver that has not, the limit of the instance type holds (V15-103).
     pub volume_limits: BTreeMap<String, Option<u32>>,

@@ -107,8 +107,7 @@ impl ClusterState {
         let mut nodes: Vec<ExistingNode> = self.usage.keys().filter_map(|key| self.entry(key)).collect();
         for entry in &mut nodes {
             if let Some(node) = &entry.node {
-                entry.requested = self.requested_on(&node.name);
-                entry.pods = self.pods_on(&node.name);
+                (entry.pods, entry.requested) = self.bound.shared(&node.name);
                 entry.volume_limits = self.volumes.limits(&node.name);
             }
             let nominated = entry.claim.as_ref().map_or(entry.name(), |claim| claim.name.as_str());
@@ -128,14 +127,6 @@ impl ClusterState {
         let node = self.usage.nodes_at(key).chain(named).find_map(|name| self.nodes.get(name));
         let node = node.filter(|node| usage::is_tracked(node)).cloned();
         (claim.is_some() || node.is_some()).then(|| ExistingNode { node, claim, ..ExistingNode::default() })
-    }
-
-    pub(crate) fn requested_on(&self, node: &str) -> Resources {
-        let mut requested = Resources::new();
-        for pod in self.bound.on(node) {
-            requested.add(&pod.requests);
-        }
-        requested
     }
 
     /// Capacity per pool of what is not going away (SCH-239, LIF-119).

@@ -104,7 +104,7 @@ impl ClusterState {
             return None;
         }
         if let Some(node) = &place.node {
-            place.requested = self.requested_on(&node.name);
+            place.requested = self.bound.shared(&node.name).1;
         }
         Some(place)
     }

@@ -185,8 +185,8 @@ impl ClusterState {
         ExistingNode {
             node: Some(stand_in.node.clone()),
             claim: Some(stand_in.claim.clone()),
-            requested,
-            pods,
+            requested: requested.into(),
+            pods: pods.into(),
             nominated_until: self.nominations.get(name).copied(),
             ..ExistingNode::default()
         }

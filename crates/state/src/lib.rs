@@ -463,7 +463,7 @@ impl ClusterState {
 
     /// Pods bound to a node and not terminal.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<PodView>> {
-        self.bound.on(node).iter().map(|pod| pod.0.clone()).collect()
+        self.bound.on(node).to_vec()
     }
 
     /// One pod per DaemonSet: the newest that lives, else its template (SCH-71, SCH-238).

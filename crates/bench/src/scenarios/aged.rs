@@ -155,7 +155,7 @@ impl Aged {
             for pod in &ended {
                 node.requested.subtract(&pod.requests);
             }
-            node.pods = left;
+            node.pods = left.into();
         }
         aged
     }

@@ -75,5 +75,10 @@ fn filled(node: NodeView, pods: &mut impl Iterator<Item = PodView>, dice: &mut D
         stays.push(Arc::new(pod));
     }
     stays.sort_by(|a, b| a.id.cmp(&b.id));
-    ExistingNode { node: Some(Arc::new(node)), requested, pods: stays, ..ExistingNode::default() }
+    ExistingNode {
+        node: Some(Arc::new(node)),
+        requested: requested.into(),
+        pods: stays.into(),
+        ..ExistingNode::default()
+    }
 }

@@ -10,6 +10,7 @@ use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::{Command, RepairOptions, Sick, StaticPool};
 use karpenter_disruption::roll::Roll;
 use karpenter_model::budget::{Budgets, UNLIMITED};
+use karpenter_model::claim::{ClaimView, ConditionView};
 use karpenter_model::instance_type::InstanceType;
 use karpenter_model::pdb::{self, PdbView};
 use karpenter_model::pod::{PodId, PodView};
@@ -275,7 +276,13 @@ fn matches(ctx: &Context, nodes: &[ExistingNode]) -> BTreeMap<String, Vec<Repair
 fn static_pool(state: &ClusterState, pool: &PoolView) -> StaticPool {
     let counts = state.counts(&pool.name);
     let limit = pool.limits.get(NODES).map(|limit| u64::try_from(limit.value()).unwrap_or(0));
-    StaticPool { claims: counts.active + counts.pending, room: counts.grant(u64::MAX, limit) }
+    let ends = |claim: &Arc<ClaimView>| claim.instance_terminating.is_some_and(ConditionView::is_true);
+    let ending = state.claims_of(&pool.name).iter().filter(|claim| ends(claim)).count();
+    StaticPool {
+        claims: counts.active + counts.pending,
+        room: counts.grant(u64::MAX, limit),
+        ending: u64::try_from(ending).unwrap_or(u64::MAX),
+    }
 }
 
 /// Pods that wait, those of nodes that are going, and those that stand for buffers (DIS-82).

@@ -35,6 +35,32 @@ async fn pods_that_move_hear_where_to() {
     assert_eq!(told, [format!("Pod should schedule on: nodeclaim/{to}, node/{to}")]);
 }
 
+/// DIS-175: a node is left alone from the decision on that moves pods to it, not only when the command starts. What was decided about
+/// it meanwhile, here since a node with more room has come, would not stand its second look.
+#[tokio::test(start_paused = true)]
+async fn who_receives_pods_of_a_waiting_command_is_left_alone() {
+    let mut desk = Desk::start().await;
+    add_pool(&desk, "blue", json!({})).await;
+    for (node, pod) in [("a", "one"), ("b", "two")] {
+        add_node(&desk, node, SMALL, json!({})).await;
+        desk.add_pod(pod, on(node, "300m")).await;
+    }
+    desk.work(5).await;
+    assert!(!is_tainted(&desk, "a").await && !is_tainted(&desk, "b").await, "the command waits");
+    add_node(&desk, "roomy", LARGE, json!({})).await;
+    desk.add_pod("stays", protected(on("roomy", "10"))).await;
+    desk.wait(25).await;
+    let tainted = [is_tainted(&desk, "a").await, is_tainted(&desk, "b").await];
+    assert_eq!(tainted.iter().filter(|tainted| **tainted).count(), 1, "{tainted:?}");
+    let failed = &desk.ctx.report.metrics.all.disruption_failed_validations;
+    assert_eq!((failed.value(["multi"]), failed.value(["single"])), (None, None));
+}
+
+fn protected(mut pod: serde_json::Value) -> serde_json::Value {
+    pod["metadata"] = json!({ "annotations": { "karpenter.sh/do-not-disrupt": "true" } });
+    pod
+}
+
 /// DIS-175: those that a replacement is made for do not, since it may never come.
 #[tokio::test(start_paused = true)]
 async fn pods_that_wait_for_a_replacement_hear_nothing_yet() {

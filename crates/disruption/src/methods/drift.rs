@@ -94,6 +94,8 @@ pub struct StaticPool {
     pub claims: u64,
     /// How many more the pool's `limits.nodes` allows.
     pub room: u64,
+    /// Claims whose instance is being terminated. They take no budget any more and make room in a moment.
+    pub ending: u64,
 }
 
 /// One command per drifted node of a static pool, as many as budget and limit allow (DIS-164 … DIS-166).
@@ -151,7 +153,8 @@ pub fn static_drift(look: &Look<'_>, pools: &BTreeMap<String, StaticPool>) -> De
                 ..Command::delete(Method::StaticDrift, &[candidate])
             });
         }
-        if granted > 0 {
+        // At the limit only until a node of the last command is gone: the next one can wait for its replacement after all.
+        if granted > 0 || known.ending > 0 {
             continue;
         }
         for candidate in drifted.iter().take(wanted) {

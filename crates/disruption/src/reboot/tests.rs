@@ -145,6 +145,20 @@ fn vc_61_vc_64_calls() {
     assert_eq!(operation_id, "uid-of-c-5000000000000-two", "VC-61");
 }
 
+/// V15-60: what the provider has accepted is not asked for again, though the condition does not say so yet; what it accepted in an
+/// earlier episode does not count.
+#[test]
+fn what_was_accepted_is_not_asked_for_again() {
+    let asked = || {
+        let world = requested().grace("0s").fenced().noted(REBOOT_PRE_BOOT_ID, "one");
+        world.noted(REBOOT_ASKED_AT, &time(1010).to_string())
+    };
+    assert!(matches!(asked().at(1012), Step::Ask { .. }), "nobody knows whether it was");
+    let accepted = asked().noted(REBOOT_ISSUED_AT, &time(1011).to_string());
+    assert_eq!(accepted.at(1012), Step::Issue { issued_at: time(1012) });
+    assert!(matches!(asked().noted(REBOOT_ISSUED_AT, &time(900).to_string()).at(1012), Step::Ask { .. }));
+}
+
 /// VC-63, VC-69, V15-57, V15-58, V15-59, Z2: the provider has five minutes from the first call, which a restart does not forget.
 #[test]
 fn vc_63_vc_69_z2_issuance_times_out() {

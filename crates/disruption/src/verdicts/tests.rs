@@ -292,7 +292,8 @@ fn happens(mut cluster: Cluster, event: Event, turn: usize) -> Cluster {
         Event::Ends(node, pod) => {
             let node = &mut cluster.snapshot.nodes[node % count];
             if !node.pods.is_empty() {
-                let gone = node.pods.remove(pod % node.pods.len());
+                let at = pod % node.pods.len();
+                let gone = node.pods.remove(at);
                 node.requested.subtract(&gone.requests);
             }
             cluster
@@ -303,7 +304,8 @@ fn happens(mut cluster: Cluster, event: Event, turn: usize) -> Cluster {
             let new = pod(&drawn, running(&format!("later-{turn}"), 1));
             if new.requests.fits(&node.available()) {
                 node.requested.add(&new.requests);
-                node.pods.push(PodView { node_name: Some(node.name().into()), ..new }.into());
+                let new = PodView { node_name: Some(node.name().into()), ..new };
+                node.pods.push(new.into());
             }
             cluster
         }

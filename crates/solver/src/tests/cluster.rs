@@ -283,7 +283,7 @@ impl Cluster {
             for pod in &leaving {
                 node.requested.subtract(&pod.requests);
             }
-            node.pods = staying;
+            node.pods = staying.into();
         }
     }
 

@@ -291,8 +291,7 @@ fn is_same(known: &ExistingNode, now: &ExistingNode) -> bool {
     same_views(known, now)
         && (known.marked, known.leaving, known.held_up, known.unsettled)
             == (now.marked, now.leaving, now.held_up, now.unsettled)
-        && known.pods.len() == now.pods.len()
-        && known.pods.iter().zip(&now.pods).all(|(a, b)| Arc::ptr_eq(a, b))
+        && known.pods.has_same(&now.pods)
         && known.requested == now.requested
         && known.volume_limits == now.volume_limits
 }

@@ -41,8 +41,9 @@ fn usage_follows_pods() {
     let mut state = state([Change::Pod(Arc::new(pod("early", Some("n"))))]);
     apply(&mut state, Change::Node, node("n", "1"));
     apply(&mut state, Change::Node, node("m", "2"));
-    let requested =
-        |state: &ClusterState| -> Vec<Resources> { state.nodes().into_iter().map(|entry| entry.requested).collect() };
+    let requested = |state: &ClusterState| -> Vec<Resources> {
+        state.nodes().into_iter().map(|entry| entry.requested.into_inner()).collect()
+    };
     assert_eq!(requested(&state), [Resources::new(), cpu(1)], "bound before its node was known");
     apply(&mut state, Change::Pod, PodView { uid: "again".into(), ..pod("early", Some("m")) });
     assert_eq!(requested(&state), [cpu(1), Resources::new()], "the name is bound elsewhere");
@@ -400,7 +401,7 @@ fn writing_to_a_claim_changes_nothing_about_its_pods() {
     let meaning = |state: &ClusterState| {
         let entry = state.nodes().remove(0);
         let costs: Vec<f64> = entry.pods.iter().map(|pod| pod.eviction_cost()).collect();
-        (entry.requested, costs, entry.nominated_until)
+        (entry.requested.into_inner(), costs, entry.nominated_until)
     };
     let before = meaning(&state);
     assert_eq!(before.1.len(), 1);
@@ -415,7 +416,7 @@ fn readers_keep_what_they_were_given() {
     let (nodes, waiting) = (state.nodes(), state.pending_pods());
     state.apply(Change::PodGone(pod("web", None).id));
     apply(&mut state, Change::Pod, pod("late", None));
-    assert_eq!((nodes[0].requested.clone(), nodes[0].pods.len(), waiting.len()), (cpu(1), 1, 0));
+    assert_eq!((Resources::clone(&nodes[0].requested), nodes[0].pods.len(), waiting.len()), (cpu(1), 1, 0));
 }
 
 /// SC-363: one node, whichever half speaks.
@@ -448,7 +449,7 @@ fn anti_affine_pods_count_where_they_are_bound() {
     let shy = |name: &str, node| pod(name, node).but(|pod| pod.scheduling = wishes.clone());
     let mut state = state([Change::Node(Arc::new(node("n", "1")))]);
     let counted = |state: &ClusterState| {
-        let pods = state.nodes().into_iter().flat_map(|entry| entry.pods);
+        let pods = state.nodes().into_iter().flat_map(|entry| entry.pods.into_inner());
         pods.filter(|pod| !pod.scheduling.anti_affinity.is_empty()).count()
     };
     apply(&mut state, Change::Pod, shy("a", None));

@@ -41,7 +41,7 @@ impl Cluster<'_> {
         let mut snapshot = self.snapshot();
         fixpoint::quiet(&mut snapshot, &pools);
         for node in &mut snapshot.nodes {
-            for pod in &mut node.pods {
+            for pod in node.pods.iter_mut() {
                 // A pod that is given with its node and without a status runs there.
                 if pod.phase == PodPhase::Pending {
                     Arc::make_mut(pod).phase = PodPhase::Running;

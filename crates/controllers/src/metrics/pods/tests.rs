@@ -109,7 +109,8 @@ fn cluster() -> (Arc<Metrics>, Arc<Pods>) {
         boot_id: String::new(),
     };
     let requested = resources(&[("cpu", "950m")]);
-    let nodes = vec![ExistingNode { node: Some(Arc::new(node)), requested, ..ExistingNode::default() }];
+    let nodes =
+        vec![ExistingNode { node: Some(Arc::new(node)), requested: requested.into(), ..ExistingNode::default() }];
     metrics.add_collector(Arc::new(Cluster { metrics: metrics.clone(), pods: pods.clone(), nodes }));
     (metrics, pods)
 }

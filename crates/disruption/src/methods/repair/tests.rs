@@ -77,7 +77,7 @@ impl Ill {
     }
 
     fn static_pool(mut self, claims: u64, room: u64) -> Self {
-        self.pools.insert("p".to_owned(), StaticPool { claims, room });
+        self.pools.insert("p".to_owned(), StaticPool { claims, room, ending: 0 });
         self
     }
 

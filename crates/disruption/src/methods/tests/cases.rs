@@ -142,7 +142,7 @@ fn dc_56_passes_use_up_the_budget() {
         let node = command.going[0].node.clone();
         let pods = cluster.snapshot.nodes.iter().find(|one| one.name() == node).unwrap().pods.clone();
         cluster.snapshot.nodes.iter_mut().find(|one| one.name() == node).unwrap().marked = true;
-        for pod in pods {
+        for pod in pods.into_inner() {
             cluster.snapshot.pending.insert(pod.id.clone(), pod);
         }
     }
@@ -402,7 +402,7 @@ fn dc_168_static_pools_by_themselves() {
             let name = format!("{pool}{at}");
             cluster = cluster.node(&name, pool, "small", []).drifted(&name, 1);
         }
-        counts.insert(pool.to_owned(), StaticPool { claims: 2, room: u64::MAX });
+        counts.insert(pool.to_owned(), StaticPool { claims: 2, room: u64::MAX, ending: 0 });
     }
     assert_eq!(static_drift(&cluster.look(), &counts).commands.len(), 5);
 }

@@ -145,7 +145,7 @@ fn static_pool(nodes: usize, replicas: u64, change: impl FnOnce(&mut karpenter_m
 }
 
 fn room(claims: u64, room: u64) -> BTreeMap<String, StaticPool> {
-    BTreeMap::from([("s".to_owned(), StaticPool { claims, room })])
+    BTreeMap::from([("s".to_owned(), StaticPool { claims, room, ending: 0 })])
 }
 
 /// DIS-164 … DIS-166, DC-163 … DC-167: how many commands of one node each.
@@ -185,6 +185,10 @@ fn static_pools_at_their_limit() {
     let first = static_drift(&cluster.look(), &room(5, 0));
     assert!(first.commands.iter().all(|command| command.decision == Decision::TerminateFirst));
     assert_eq!(first.commands.len(), 2);
+    // DIS-57: one whose instance is ending takes no budget any more, but its place until it is gone. Nobody goes first for that.
+    let ending = BTreeMap::from([("s".to_owned(), StaticPool { claims: 5, room: 0, ending: 1 })]);
+    let waits = static_drift(&cluster.look(), &ending);
+    assert!(waits.commands.is_empty() && !waits.notes.iter().any(|note| told(&note)));
 }
 
 /// VC-77 … VC-81, VC-78, VC-80, V15-77, V15-81: static drift replaces first where it can, goes first where it may.
@@ -196,7 +200,7 @@ fn vc_77_to_vc_81_static_drift_at_the_limit() {
         let mut cluster = Cluster::new(types()).pool("p", |pool| pool.replicas = Some(1));
         cluster = cluster.node("a", "p", "small", []).drifted("a", 1);
         cluster.gates.terminate_first_drift = gate;
-        let pools = BTreeMap::from([("p".to_owned(), StaticPool { claims, room })]);
+        let pools = BTreeMap::from([("p".to_owned(), StaticPool { claims, room, ending: 0 })]);
         let decided = static_drift(&cluster.look(), &pools);
         let blocked = decided.notes.iter().filter(|note| matches!(note, Note::Blocked { .. })).count();
         let commands: Vec<_> = decided.commands.iter().map(|c| (c.decision, c.terminate_first)).collect();
@@ -228,7 +232,7 @@ fn vc_87_the_eligible_one_goes() {
         cluster = cluster.node(name, "p", kind, []).drifted(name, 1);
         cluster = cluster.change(name, |node| drop(node.labels.insert(RESERVATION.to_owned(), id.to_owned())));
     }
-    let pools = BTreeMap::from([("p".to_owned(), StaticPool { claims: 3, room: 9 })]);
+    let pools = BTreeMap::from([("p".to_owned(), StaticPool { claims: 3, room: 9, ending: 0 })]);
     assert_eq!(texts(&static_drift(&cluster.look(), &pools)), ["terminate-first: [c]"], "VC-87");
     let unlisted = cluster.unlisted("p");
     let decided = static_drift(&unlisted.look(), &pools);
