@@ -54,6 +54,9 @@ const FORCED: Duration = Duration::from_mins(5);
 /// often whether they are. The second look of a command and what its pods are kept a place for are within it.
 const FLUX_PATIENCE: Duration = Duration::from_secs(45);
 const FLUX_LOOK: Duration = Duration::from_secs(2);
+/// For so long everybody has to be there before nodes are no longer kept for pods that were expected: who deletes a pod may take a moment to
+/// make another.
+const ARRIVED: Duration = Duration::from_secs(3);
 /// Nobody looks again sooner than this, and than so many times as long as a look takes: of a large cluster in which there is always
 /// a node that becomes free, looks take a twentieth of a processor at most.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
@@ -81,6 +84,8 @@ struct Mind {
     unreadable: BTreeSet<String>,
     /// Since when many nodes are about to become quiet.
     in_flux: Option<Instant>,
+    /// Since when nobody is on the way to a node.
+    all_there: Option<Instant>,
     /// When the next node may go that is kept for a pod.
     next_free: Option<Instant>,
     /// How long the last look took.
@@ -119,6 +124,12 @@ impl Mind {
             return false;
         }
         self.in_flux.get_or_insert_with(Instant::now).elapsed() < FLUX_PATIENCE
+    }
+
+    /// Whether nobody has been on the way to a node for long enough.
+    fn has_seen_all_arrive(&mut self, there: bool) -> bool {
+        self.all_there = there.then(|| self.all_there.unwrap_or_else(Instant::now));
+        self.all_there.is_some_and(|since| since.elapsed() >= ARRIVED)
     }
 
     /// When to look again although nothing was done.
@@ -166,6 +177,11 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
     if undoing::tidy(ctx, &world).await {
         return true;
     }
+    // The specified search knows no such thing (SCH-24).
+    let specified = world.as_look(ctx, Stage::Checking).gates.specified_search;
+    if mind.has_seen_all_arrive(world.is_everybody_there() && !specified) {
+        world.release_nodes();
+    }
     let roll = std::mem::take(&mut mind.roll);
     aside(|| world.remember(roll));
     let done = try_methods(ctx, mind, &world).await;
@@ -182,7 +198,10 @@ async fn try_methods(ctx: &Arc<Context>, mind: &mut Mind, world: &World) -> bool
         return starting::start(ctx, world, command).await;
     }
     let waits = mind.waits(is_in_flux(ctx, world));
-    mind.next_free = next_free(ctx, world);
+    mind.next_free = next_free(ctx, world).map(|free| match mind.all_there {
+        Some(since) => free.min(since + ARRIVED),
+        None => free,
+    });
     for method in METHODS {
         let off = match method {
             Method::Repair => ctx.repair.is_none(),
@@ -352,6 +371,20 @@ mod tests {
             mind.work = Duration::from_millis(work);
             assert_eq!(mind.next() - now, Duration::from_millis(want), "{free:?} {work}");
         }
+    }
+
+    /// DIS-15: one moment without anybody on the way is not enough.
+    #[tokio::test(start_paused = true)]
+    async fn all_have_arrived_after_a_while() {
+        let mut mind = Mind::default();
+        let mut seen = Vec::new();
+        for (seconds, there) in
+            [(0, true), (2, true), (1, true), (9, true), (1, false), (9, true), (2, true), (1, true)]
+        {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            seen.push(mind.has_seen_all_arrive(there));
+        }
+        assert_eq!(seen, [false, false, true, true, false, false, false, true]);
     }
 
     /// Consolidation waits for nodes that are about to become quiet, but not for ever; and again when they have been.

@@ -138,6 +138,8 @@ pub struct ClusterState {
     daemons: BTreeMap<PodId, Arc<DaemonView>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     nominations: BTreeMap<String, Timestamp>,
+    /// How many pods have no node and could get one.
+    unbound: usize,
     listed: BTreeSet<Source>,
     pdbs: BTreeMap<PodId, Arc<PdbView>>,
     /// Where pods are expected.
@@ -255,6 +257,7 @@ impl ClusterState {
         if let Some(daemon) = living_daemon(pod) {
             self.of_daemons.entry(daemon).or_default().insert(ByAge(pod.clone()));
         }
+        self.unbound += usize::from(is_unbound(pod));
         self.pods.insert(ByName(pod.clone()));
         self.place_pod(pod);
     }
@@ -301,6 +304,7 @@ impl ClusterState {
 
     fn take_pod(&mut self, id: &PodId) -> Option<Arc<PodView>> {
         let ByName(pod) = self.pods.take(id)?;
+        self.unbound -= usize::from(is_unbound(&pod));
         self.resolved.remove(id);
         self.waiting.remove(id);
         self.forget_daemon_pod(&pod);
@@ -512,6 +516,11 @@ impl ClusterState {
         self.claims.values()
     }
 
+    /// Whether some pod has no node yet, whatever kube-scheduler has said about it.
+    pub fn has_unbound_pods(&self) -> bool {
+        self.unbound > 0
+    }
+
     /// How many virtual pods of buffers each node has; replaces what was known (LC-121).
     pub fn set_buffer_pods(&mut self, counts: BTreeMap<String, u32>) {
         self.buffer_pods = counts;
@@ -548,6 +557,10 @@ impl ClusterState {
     pub fn nominate(&mut self, name: &str, until: Timestamp) {
         self.nominations.insert(name.to_owned(), until);
     }
+}
+
+fn is_unbound(pod: &PodView) -> bool {
+    pod.node_name.is_none() && pod.is_active()
 }
 
 /// The DaemonSet that a pod stands for (SCH-238).

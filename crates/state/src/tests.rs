@@ -127,6 +127,28 @@ fn a_list_drops_what_is_not_on_it() {
     assert!(state.nodes_by_provider_id("").is_empty(), "LIF-2: empty IDs match nothing");
 }
 
+/// A pod is without a node until it is bound, ends or goes.
+#[test]
+fn pods_without_a_node_are_counted() {
+    let mut state = ClusterState::default();
+    let pod = |name: &str| example::pod(name);
+    let mut seen = Vec::new();
+    let changes = [
+        Change::Pod(Arc::new(pod("a"))),
+        Change::Pod(Arc::new(pod("b"))),
+        Change::Pod(Arc::new(PodView { node_name: Some("n".into()), ..pod("a") })),
+        Change::Pod(Arc::new(PodView { phase: PodPhase::Failed, ..pod("b") })),
+        Change::Pod(Arc::new(pod("c"))),
+        Change::PodGone(pod("c").id),
+        Change::PodGone(pod("a").id),
+    ];
+    for change in changes {
+        state.apply(change);
+        seen.push(state.has_unbound_pods());
+    }
+    assert_eq!(seen, [true, true, true, false, true, false, false]);
+}
+
 /// SCH-24, SCH-233.
 #[test]
 fn nominations_last_until_replaced() {

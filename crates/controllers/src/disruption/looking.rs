@@ -46,11 +46,16 @@ pub(crate) struct World {
     now: Timestamp,
     /// Grows with every change that could change a verdict.
     pub(crate) stamp: karpenter_state::World,
+    /// Some pod has no node.
+    has_unbound_pods: bool,
     /// Whether a node without pods may be called empty (Y14).
     pub(super) knows_who_is_expected: bool,
     /// What is known from earlier looks, up to date.
     roll: Option<Roll>,
 }
+
+/// Until a command that waits has had its second look.
+const KEPT: Timestamp = Timestamp::MAX;
 
 /// What a look is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +92,7 @@ impl World {
             budgets: state.pdbs().cloned().collect(),
             buffer_pods: nodes.iter().map(|node| (node.name().to_owned(), state.buffer_pods(node.name()))).collect(),
             stamp: state.world(),
+            has_unbound_pods: state.has_unbound_pods(),
             knows_who_is_expected: state.knows_who_is_expected(),
             pool_costs: state.costs(&ctx.memory.prices()),
             snapshot: Snapshot {
@@ -150,6 +156,19 @@ impl World {
     /// Some node is kept for a pod. That ends without anything happening in the cluster, so that nobody would look again (DIS-103).
     pub(super) fn expects_pods(&self, now: Timestamp) -> bool {
         self.nodes().iter().any(|node| node.nominated_until.is_some_and(|until| now < until))
+    }
+
+    /// Nobody is on the way from one node to another, or to the first: who was expected on a node has come, or has found another one.
+    pub(super) fn is_everybody_there(&self) -> bool {
+        !self.has_unbound_pods && self.nodes().iter().all(|node| node.stays() && !is_launching(node))
+    }
+
+    /// Nodes are no longer kept for pods, except by commands that wait.
+    pub(super) fn release_nodes(&mut self) {
+        let then = self.then.iter_mut().flat_map(|then| &mut then.nodes);
+        for node in self.snapshot.nodes.iter_mut().chain(then) {
+            node.nominated_until = node.nominated_until.filter(|until| *until == KEPT);
+        }
     }
 
     pub(super) fn sick(&self, ctx: &Context) -> Sick<'_> {
@@ -231,7 +250,7 @@ impl World {
         }
         let receiving: BTreeSet<&str> = command.receiving.pods().map(|(node, _)| node).collect();
         for node in snapshot.nodes.iter_mut().filter(|node| receiving.contains(node.name())) {
-            node.nominated_until = Some(Timestamp::MAX);
+            node.nominated_until = Some(KEPT);
         }
     }
 }

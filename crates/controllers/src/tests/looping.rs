@@ -136,9 +136,8 @@ async fn a_node_without_a_price_says_so() {
     assert!(said, "{told:#?}");
 }
 
-/// DIS-103: nodes that are kept for pods are looked at again when that is over, although nothing else has happened.
-#[tokio::test(start_paused = true)]
-async fn nodes_that_were_kept_for_pods_are_looked_at_again() {
+/// Two nodes of which one could take the other's pod, both kept for pods for the next minute.
+async fn kept_for_pods() -> Desk {
     let mut desk = Desk::start().await;
     add_pool(&desk, "blue", json!({})).await;
     for (node, pod) in [("a", "one"), ("b", "two")] {
@@ -150,12 +149,32 @@ async fn nodes_that_were_kept_for_pods_are_looked_at_again() {
     for node in ["a", "b"] {
         desk.ctx.state().nominate(node, until);
     }
+    desk
+}
+
+async fn going(desk: &Desk) -> usize {
+    [desk.get("a").await, desk.get("b").await].iter().filter(|one| is_going(one.as_ref())).count()
+}
+
+/// DIS-103: nodes that are kept for pods are looked at again when that is over, although nothing else has happened.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_were_kept_for_pods_are_looked_at_again() {
+    let desk = kept_for_pods().await;
+    // It has no node, and kube-scheduler has not said yet that there is none.
+    desk.add_pod("late", json!({})).await;
     desk.wait(50).await;
-    let going = async |desk: &Desk| {
-        [desk.get("a").await, desk.get("b").await].iter().filter(|one| is_going(one.as_ref())).count()
-    };
     assert_eq!(going(&desk).await, 0, "both are kept");
     desk.wait(60).await;
+    assert_eq!(going(&desk).await, 1, "the pods of one fit on the other");
+}
+
+/// DIS-15: nobody is on the way, so whoever was expected has come already, or has found another node.
+#[tokio::test(start_paused = true)]
+async fn nodes_are_not_kept_for_pods_that_have_a_node() {
+    let desk = kept_for_pods().await;
+    desk.wait(10).await;
+    assert_eq!(going(&desk).await, 0, "the command has to stand a second look");
+    desk.wait(30).await;
     assert_eq!(going(&desk).await, 1, "the pods of one fit on the other");
 }
 
