@@ -32,7 +32,7 @@ use karpenter_testkit::ControlPlane;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt as _, metadata_watcher, watcher};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt};
 
 use self::process::Controller;
@@ -129,9 +129,9 @@ async fn scaled_out(cluster: &ControlPlane, controller: &mut Controller) -> Resu
 
 /// Until so many pods run. Heard from a watch: to count them again and again would burden the API server.
 async fn run(cluster: &ControlPlane, count: usize) -> Result<()> {
-    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    let pods: Api<PartialObjectMeta<Pod>> = Api::default_namespaced(cluster.client());
     let running = watcher::Config::default().fields("status.phase=Running");
-    let mut events = std::pin::pin!(metadata_watcher(pods, running).default_backoff());
+    let mut events = std::pin::pin!(watcher(pods, running).default_backoff());
     let mut names: BTreeSet<String> = BTreeSet::new();
     while names.len() < count {
         match events.next().await.context("the watch of pods ended")? {
