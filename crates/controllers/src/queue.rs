@@ -287,18 +287,15 @@ where
                 let mut look = Box::pin(AssertUnwindSafe(look).catch_unwind());
                 // Most looks find nothing to do and wait for nobody. Only the others get a task of their own: at a start each of ten
                 // thousand claims is looked at, and a thousand tasks at a time would take tens of megabytes.
-                match (&mut look).now_or_never() {
-                    Some(outcome) => {
-                        end(name, started, outcome);
-                        report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
-                        // Others have their turn.
-                        tokio::task::consume_budget().await;
-                    }
-                    None => {
-                        let task = running.spawn(look);
-                        names.insert(task.id(), (name, started));
-                        report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
-                    }
+                if let Some(outcome) = (&mut look).now_or_never() {
+                    end(name, started, outcome);
+                    report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
+                    // Others have their turn.
+                    tokio::task::consume_budget().await;
+                } else {
+                    let task = running.spawn(look);
+                    names.insert(task.id(), (name, started));
+                    report.queue_changed(controller, queue.len(), names.values().map(|(_, started)| *started));
                 }
             }
         }
