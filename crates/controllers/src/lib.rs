@@ -49,8 +49,10 @@ pub mod watches;
 mod workload_watches;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
+use karpenter_state::Source;
 
 pub use context::{Batching, Context, Features, Options};
 pub use karpenter_disruption::look::Gates;
@@ -61,6 +63,9 @@ pub use report::Observability;
 
 use crate::metrics::ClusterSeries;
 use crate::queue::{Backoff, Work};
+
+/// How soon somebody looks again whether everything has been listed.
+const LIST_POLL: Duration = Duration::from_millis(50);
 
 /// Watches and runs every controller until the future is dropped. Boxed here, as the two below, so that the code of all
 /// controllers is compiled in this crate, once, and not in each that runs them.
@@ -88,21 +93,32 @@ async fn all(ctx: Arc<Context>) {
     let prices = karpenter_platform::calling_as("state.pricing", pricing::run(ctx.clone()));
     let collector = karpenter_platform::calling_as("nodeclaim.garbagecollection", garbage_collection::run(ctx.clone()));
     let events = ctx.report.events.run(ctx.client.clone());
+    let of_machines = async {
+        until_known(&ctx).await;
+        tokio::join!(of_claims(&ctx), of_nodes(&ctx), of_commands(&ctx));
+    };
     tokio::join!(
-        of_claims(&ctx),
-        of_nodes(&ctx),
+        of_machines,
         of_pools(&ctx),
         of_static_pools(&ctx),
         of_overlays(&ctx),
         of_buffers(&ctx),
         provisioner,
         of_disruption(&ctx),
-        of_commands(&ctx),
         of_deletion_costs(&ctx),
         collector,
         prices,
         events
     );
+}
+
+/// Until claims, nodes and pods have been listed. Before that a claim seems to have no node and a node no pods: a drain that an earlier
+/// process has begun would be over at once, and its machine would go with all that runs on it (LIF-52, Y10).
+async fn until_known(ctx: &Context) {
+    let missing = || [Source::Claims, Source::Nodes, Source::Pods].into_iter().any(|kind| !ctx.state().is_listed(kind));
+    while missing() {
+        tokio::time::sleep(LIST_POLL).await;
+    }
 }
 
 fn work<'a>(ctx: &'a Context, queue: &'a queue::Queue, controller: &'static str, backoff: Backoff) -> Work<'a> {
