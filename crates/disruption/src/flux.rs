@@ -6,6 +6,7 @@
 //! meanwhile gives up small nodes where large ones could go.
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_model::snapshot::ExistingNode;
 
 use crate::consolidatable::{Consolidatable, consolidatable};
 use crate::look::Look;
@@ -41,6 +42,13 @@ pub fn is_worth_waiting(look: &Look<'_>) -> bool {
 pub fn next_to_be_free(look: &Look<'_>) -> Option<Timestamp> {
     let stay = look.snapshot.nodes.iter().filter(|node| node.stays() && node.claim.is_some());
     stay.filter_map(|node| node.nominated_until).filter(|until| look.facts.now < *until).min()
+}
+
+/// Nobody is on the way from one node to another, or to the first: no pod is without a node, none has to leave its own, and no node is still
+/// to come.
+pub fn is_everybody_there(nodes: &[ExistingNode], has_unbound_pods: bool) -> bool {
+    let is_coming = |node: &ExistingNode| node.claim.as_ref().is_some_and(|claim| claim.provider_id.is_none());
+    !has_unbound_pods && nodes.iter().all(|node| node.stays() && !is_coming(node))
 }
 
 fn is_soon(now: Timestamp, end: Timestamp) -> bool {
@@ -81,6 +89,18 @@ mod tests {
         assert_eq!(free(&[]), None, "all are free");
         assert_eq!(free(&[(0, 10_025), (1, 10_007)]), Some(time(10_007)));
         assert_eq!(free(&[(0, 9_999), (1, 10_000)]), None, "nobody is expected any more");
+    }
+
+    /// DIS-15: a pod without a node, a node that goes and one that is still to come each have somebody on the way.
+    #[test]
+    fn somebody_may_be_on_the_way() {
+        let there = |cluster: &Cluster, unbound: bool| is_everybody_there(&cluster.snapshot.nodes, unbound);
+        assert!(there(&cluster(0, 0), false));
+        assert!(!there(&cluster(0, 0), true), "a pod without a node");
+        let mut goes = cluster(0, 0);
+        goes.snapshot.nodes[3].marked = true;
+        assert!(!there(&goes, false), "pods of a node that goes");
+        assert!(!there(&cluster(0, 0).claim("n03", |claim| claim.provider_id = None), false), "a node is to come");
     }
 
     /// DIS-15: nodes that are kept for pods will be free, too.

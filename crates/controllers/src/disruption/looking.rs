@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_disruption::budgets::Allowance;
 use karpenter_disruption::candidates::{Facts, PoolFacts};
+use karpenter_disruption::flux::is_everybody_there;
 use karpenter_disruption::look::Look;
 use karpenter_disruption::methods::{Command, RepairOptions, Sick, StaticPool};
 use karpenter_disruption::roll::Roll;
@@ -158,9 +159,9 @@ impl World {
         self.nodes().iter().any(|node| node.nominated_until.is_some_and(|until| now < until))
     }
 
-    /// Nobody is on the way from one node to another, or to the first: who was expected on a node has come, or has found another one.
+    /// Whoever was expected on a node has come, or has found another one.
     pub(super) fn is_everybody_there(&self) -> bool {
-        !self.has_unbound_pods && self.nodes().iter().all(|node| node.stays() && !is_launching(node))
+        is_everybody_there(self.nodes(), self.has_unbound_pods)
     }
 
     /// Nodes are no longer kept for pods, except by commands that wait.

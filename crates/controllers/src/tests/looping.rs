@@ -20,15 +20,21 @@ async fn nominations(desk: &Desk, pod: &str) -> Vec<String> {
         .collect()
 }
 
-/// DIS-175: pods hear which node that exists is to take them, and it is left alone meanwhile.
-#[tokio::test(start_paused = true)]
-async fn pods_that_move_hear_where_to() {
-    let mut desk = Desk::start().await;
+/// Two nodes of which one could take the other's pod.
+async fn two_small_nodes() -> Desk {
+    let desk = Desk::start().await;
     add_pool(&desk, "blue", json!({})).await;
     for (node, pod) in [("a", "one"), ("b", "two")] {
         add_node(&desk, node, SMALL, json!({})).await;
         desk.add_pod(pod, on(node, "300m")).await;
     }
+    desk
+}
+
+/// DIS-175: pods hear which node that exists is to take them, and it is left alone meanwhile.
+#[tokio::test(start_paused = true)]
+async fn pods_that_move_hear_where_to() {
+    let mut desk = two_small_nodes().await;
     desk.work(60).await;
     let (moved, to) = if is_going(desk.get("a").await.as_ref()) { ("one", "b") } else { ("two", "a") };
     let told = nominations(&desk, moved).await;
@@ -39,12 +45,7 @@ async fn pods_that_move_hear_where_to() {
 /// it meanwhile, here since a node with more room has come, would not stand its second look.
 #[tokio::test(start_paused = true)]
 async fn who_receives_pods_of_a_waiting_command_is_left_alone() {
-    let mut desk = Desk::start().await;
-    add_pool(&desk, "blue", json!({})).await;
-    for (node, pod) in [("a", "one"), ("b", "two")] {
-        add_node(&desk, node, SMALL, json!({})).await;
-        desk.add_pod(pod, on(node, "300m")).await;
-    }
+    let mut desk = two_small_nodes().await;
     desk.work(5).await;
     assert!(!is_tainted(&desk, "a").await && !is_tainted(&desk, "b").await, "the command waits");
     add_node(&desk, "roomy", LARGE, json!({})).await;
@@ -136,14 +137,9 @@ async fn a_node_without_a_price_says_so() {
     assert!(said, "{told:#?}");
 }
 
-/// Two nodes of which one could take the other's pod, both kept for pods for the next minute.
+/// The same, both kept for pods for the next minute.
 async fn kept_for_pods() -> Desk {
-    let mut desk = Desk::start().await;
-    add_pool(&desk, "blue", json!({})).await;
-    for (node, pod) in [("a", "one"), ("b", "two")] {
-        add_node(&desk, node, SMALL, json!({})).await;
-        desk.add_pod(pod, on(node, "300m")).await;
-    }
+    let mut desk = two_small_nodes().await;
     desk.work(1).await;
     let until = desk.now() + jiff::SignedDuration::from_secs(60);
     for node in ["a", "b"] {
