@@ -51,6 +51,9 @@ enum Task {
         /// Nodes as the reference buys them from 605 types of EC2 up to so many CPUs instead
         #[arg(long, value_name = "CPUS", conflicts_with = "live")]
         bought: Option<i64>,
+        /// Of a hundred pods so many are left
+        #[arg(long, default_value_t = HALF, conflicts_with_all = ["live", "bought"])]
+        stay: usize,
     },
     /// Search an aged cluster by value once, and say how long that takes
     Search {
@@ -59,6 +62,9 @@ enum Task {
         /// Nodes as the reference buys them from 605 types of EC2 up to so many CPUs instead
         #[arg(long, value_name = "CPUS")]
         bought: Option<i64>,
+        /// Of a hundred pods so many are left
+        #[arg(long, default_value_t = HALF, conflicts_with = "bought")]
+        stay: usize,
     },
     /// Look at every node of an aged cluster again after a part of it has changed
     Churn {
@@ -100,13 +106,13 @@ fn main() -> Result<ExitCode> {
         Task::Run(args) => run(&args),
         Task::Once { scenario, planner } => once(&scenario, &planner),
         Task::Consolidation { nodes } => consolidation(nodes),
-        Task::Search { nodes, bought } => {
-            search_once(&aged(nodes, bought, 93), &mut stdout())?;
+        Task::Search { nodes, bought, stay } => {
+            search_once(&aged(nodes, bought, stay, 93), &mut stdout())?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::Fixpoint { nodes, seeds, live, bought } => {
+        Task::Fixpoint { nodes, seeds, live, bought, stay } => {
             for seed in seeds {
-                let aged = if live { Aged::scaled_in(4, seed) } else { aged(nodes, bought, seed) };
+                let aged = if live { Aged::scaled_in(4, seed) } else { aged(nodes, bought, stay, seed) };
                 compare(&format!("seed {seed}"), aged, &mut stdout())?;
             }
             Ok(ExitCode::SUCCESS)
@@ -116,9 +122,13 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Nodes of a few types, or as they are bought from types of up to so many CPUs; half of the pods are left.
-fn aged(nodes: usize, bought: Option<i64>, seed: u64) -> Aged {
-    bought.map_or_else(|| Aged::new(nodes, 50, seed), |largest| Aged::bought(nodes, largest, seed))
+/// Of a hundred.
+const HALF: usize = 50;
+
+/// Nodes of a few types of which so many pods in a hundred are left, or as they are bought from types of up to so many CPUs, of which
+/// half are.
+fn aged(nodes: usize, bought: Option<i64>, stay: usize, seed: u64) -> Aged {
+    bought.map_or_else(|| Aged::new(nodes, stay, seed), |largest| Aged::bought(nodes, largest, seed))
 }
 
 /// The largest types of clusters that are bought, in CPUs.
@@ -128,9 +138,9 @@ fn consolidation(nodes: usize) -> Result<ExitCode> {
     writeln!(stdout(), "load before: {}", load())?;
     let rows: Vec<Swept> = [8, 4, 2, 1].iter().map(|part| sweep(nodes / part)).collect();
     karpenter_bench::consolidation::write(&rows, &mut stdout())?;
-    search_once(&Aged::new(nodes, 50, 93), &mut stdout())?;
+    search_once(&Aged::new(nodes, HALF, 93), &mut stdout())?;
     // Carrying commands out one by one compiles the cluster for each, so the way to the end is gone with a tenth of it.
-    compare("half of the pods are left", Aged::new(nodes / 10, 50, 92), &mut stdout())?;
+    compare("half of the pods are left", Aged::new(nodes / 10, HALF, 92), &mut stdout())?;
     compare("nodes as bought", Aged::bought(nodes / 50, LARGEST, 92), &mut stdout())?;
     compare("960 pods scaled in to 40 %", Aged::scaled_in(4, 94), &mut stdout())?;
     writeln!(stdout(), "load after: {}", load())?;
