@@ -50,6 +50,7 @@ pub struct Settings {
     pub otel_exporter_otlp_endpoint: String,
     pub batch_max_duration: GoDuration,
     pub batch_idle_duration: GoDuration,
+    pub batch_siblings: bool,
     pub preference_policy: PreferencePolicy,
     pub min_values_policy: MinValuesPolicy,
     pub planner: Planner,
@@ -216,6 +217,7 @@ fn read(reader: &mut Reader<'_>) -> Settings {
         otel_exporter_otlp_endpoint: reader.parsed(&rows::OTEL_EXPORTER_OTLP_ENDPOINT, collector_url),
         batch_max_duration: reader.duration(&rows::BATCH_MAX_DURATION),
         batch_idle_duration: reader.duration(&rows::BATCH_IDLE_DURATION),
+        batch_siblings: reader.boolean(&rows::BATCH_SIBLINGS),
         preference_policy: reader.choice(
             &rows::PREFERENCE_POLICY,
             &[("Respect", PreferencePolicy::Respect), ("Ignore", PreferencePolicy::Ignore)],

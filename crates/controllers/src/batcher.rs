@@ -101,7 +101,8 @@ mod tests {
 
     use super::*;
 
-    const FIVE_AND_TEN: Batching = Batching { idle: Duration::from_secs(5), longest: Duration::from_secs(10) };
+    const FIVE_AND_TEN: Batching =
+        Batching { idle: Duration::from_secs(5), longest: Duration::from_secs(10), siblings: true };
 
     /// When the window closes, given who triggers at which second; `None` when it never opens within a second.
     async fn closes(triggers: &'static [(u64, &'static str)]) -> Option<u64> {

@@ -40,6 +40,8 @@ use crate::watches::{PodClasses, PodObject};
 pub struct Batching {
     pub idle: Duration,
     pub longest: Duration,
+    /// Whether pods are presumed to wait when one like them does.
+    pub siblings: bool,
 }
 
 /// What is not on everywhere.

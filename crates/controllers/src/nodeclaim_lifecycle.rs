@@ -82,8 +82,8 @@ impl Steps {
 }
 
 /// Launch, registration, initialization and liveness, all of them, then one write of what changed (LIF-11, LIF-12).
-async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<Requeue, ReconcileError> {
-    let mut claim = stored.clone();
+async fn live(ctx: &Context, stored: &Arc<NodeClaim>, mut seen: ClaimView) -> Result<Requeue, ReconcileError> {
+    let mut claim = stored.as_ref().clone();
     let now = ctx.clock.now();
     refresh_generations(&mut claim, now);
     let launch_error = match launch(&seen) {
@@ -94,11 +94,19 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
         && error.remedy() == Remedy::DeleteClaim
     {
         give_up_launch(ctx, &seen, error);
-        delete_if_present(&ctx.claims_api(), stored).await?;
+        delete_if_present(&ctx.claims_api(), stored.as_ref()).await?;
+        return Ok(Requeue::OnChange);
+    }
+    // What was launched shows in the labels at once. Where nodes join quickly, this one has by then, and is registered by the
+    // same write of the status.
+    let Some(current) = write_metadata(ctx, stored.clone(), &claim).await? else { return Ok(Requeue::OnChange) };
+    if current.status != stored.status {
+        // Somebody else said something about the claim, which must not be lost. What was launched is remembered.
+        ctx.queues.claims.add(seen.name.clone());
         return Ok(Requeue::OnChange);
     }
     // Most looks change nothing, and then the view is the one that was there.
-    let looked_at = |claim: &NodeClaim, seen: ClaimView| if *claim == *stored { seen } else { view(ctx, claim) };
+    let looked_at = |claim: &NodeClaim, seen: ClaimView| if *claim == **stored { seen } else { view(ctx, claim) };
     seen = looked_at(&claim, seen);
     let mut steps = Steps { now, registered: None, initialized: None };
     let registered = registering::register(ctx, &mut claim, &seen, &mut steps).await;
@@ -111,7 +119,7 @@ async fn live(ctx: &Context, stored: &NodeClaim, mut seen: ClaimView) -> Result<
         return Ok(Requeue::OnChange);
     }
     let compared = steps.initialized.is_some() && note_consistent(ctx, &mut claim, &seen, now);
-    write_changes(ctx, stored, &claim).await?;
+    write_changes(ctx, current, &claim).await?;
     if compared {
         ctx.memory.checks().insert(seen.uid.clone(), now);
     }
@@ -196,21 +204,27 @@ async fn initialize(
     Ok(())
 }
 
-/// Metadata first, then status, each only if it changed (LIF-12).
+/// The claim as it is stored, once what changed in its metadata is; `None` when it is gone.
 ///
-/// A crash in between leaves labels without a provider ID; the launch is then asked for again and finds the same
-/// instance. The other way round a claim could be seen with capacity but without its zone, and pods planned for it wrongly.
-async fn write_changes(ctx: &Context, stored: &NodeClaim, claim: &NodeClaim) -> Result<(), ReconcileError> {
-    let mut current = Arc::new(stored.clone());
-    if claim.metadata != stored.metadata {
-        let patch = json!({ "metadata": { "labels": claim.labels(), "annotations": claim.annotations() } });
-        let written = ctx.claims_api().patch(&stored.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
-        match ctx.claim_written(stored, written)? {
-            Some(written) => current = written,
-            None => return Ok(()),
-        }
+/// Metadata first, then status, each only if it changed (LIF-12). A crash in between leaves labels without a provider ID; the
+/// launch is then asked for again and finds the same instance. The other way round a claim could be seen with capacity but
+/// without its zone, and pods planned for it wrongly.
+async fn write_metadata(
+    ctx: &Context,
+    stored: Arc<NodeClaim>,
+    claim: &NodeClaim,
+) -> Result<Option<Arc<NodeClaim>>, ReconcileError> {
+    if claim.labels() == stored.labels() && claim.annotations() == stored.annotations() {
+        return Ok(Some(stored));
     }
-    if claim.status != stored.status {
+    let patch = json!({ "metadata": { "labels": claim.labels(), "annotations": claim.annotations() } });
+    let written = ctx.claims_api().patch(&stored.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+    Ok(ctx.claim_written(&stored, written)?)
+}
+
+async fn write_changes(ctx: &Context, stored: Arc<NodeClaim>, claim: &NodeClaim) -> Result<(), ReconcileError> {
+    let Some(current) = write_metadata(ctx, stored, claim).await? else { return Ok(()) };
+    if claim.status != current.status {
         // With a lock: others write conditions too, and what they wrote meanwhile must not be lost. What was launched is
         // remembered until it is stored.
         let status = serde_json::to_value(&claim.status)?;

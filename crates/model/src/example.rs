@@ -34,6 +34,7 @@ pub fn pod(name: &str) -> PodView {
         phase: PodPhase::Pending,
         owner: PodOwner::Other,
         unschedulable: false,
+        unjudged: false,
         unready: false,
         ready: false,
         critical: false,

@@ -85,6 +85,8 @@ pub struct PodView {
     pub owner: PodOwner,
     /// The scheduler said `Unschedulable` in the `PodScheduled` condition.
     pub unschedulable: bool,
+    /// The scheduler has said nothing yet: there is no `PodScheduled` condition.
+    pub unjudged: bool,
     /// The `Ready` condition is False; absent or unknown is not (DIS-37).
     pub unready: bool,
     /// The `Ready` condition is True.
@@ -193,6 +195,11 @@ impl PodView {
             && self.node_name.is_none()
             && self.nominated_node_name.is_none()
             && !matches!(self.owner, PodOwner::DaemonSet | PodOwner::Node)
+    }
+
+    /// Waits for capacity as far as anybody can tell from its siblings; the scheduler has not come to it yet.
+    pub fn is_presumed_waiting(&self) -> bool {
+        self.unjudged && self.is_provisionable()
     }
 
     pub fn tolerates(&self, taint: &Taint) -> bool {

@@ -239,6 +239,7 @@ fn context(client: Client, clock: Arc<dyn Clock>, settings: &Settings, chosen: &
         batching: Batching {
             idle: std_duration(settings.batch_idle_duration),
             longest: std_duration(settings.batch_max_duration),
+            siblings: settings.batch_siblings,
         },
         planning: planning_options(settings),
         cores: cores(settings),

@@ -9,14 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_model::labels;
 use karpenter_model::pod::{PodId, PodView};
+use karpenter_model::scheduling::WhenUnsatisfiable;
+use karpenter_model::selector::Selector;
 use karpenter_model::snapshot::ExistingNode;
 
-use crate::ClusterState;
+use crate::{ClusterState, refusals};
 
 /// How long a pod keeps its place on a node that is ready for it: the longest pause of kube-scheduler, and also how often a
 /// pod that waits asks for a pass (SCH-3).
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+/// The same for a pod that may go only where others are, or are not: that kube-scheduler put these elsewhere than planned is likelier
+/// than that it has not looked.
+const SOCIAL_PATIENCE: SignedDuration = SignedDuration::from_secs(5);
 /// A busy kube-scheduler comes to a pod later than that. As long as it binds pods that have a place waiting for them, others keep theirs:
 /// planned anew, in another order, some of them would find no room and get a second node. Not for longer than this, however
 /// busy it is.
@@ -42,13 +48,15 @@ impl Holding {
         self.places.get(claim).map_or(&[], Vec::as_slice)
     }
 
-    fn is_over(&mut self, pod: &PodId, claim: &str, now: Timestamp) -> bool {
+    fn is_over(&mut self, pod: &PodView, claim: &str, now: Timestamp) -> bool {
+        let patience = if refusals::looks_at_others(pod) { SOCIAL_PATIENCE } else { PATIENCE };
+        let pod = &pod.id;
         let known = self.ready_since.entry(pod.clone()).or_insert_with(|| (claim.to_owned(), now));
         if known.0 != claim {
             *known = (claim.to_owned(), now);
         }
         let since = self.last_bound.map_or(known.1, |bound| bound.max(known.1));
-        let over = now.duration_since(since) >= PATIENCE || now.duration_since(known.1) >= LONGEST_PATIENCE;
+        let over = now.duration_since(since) >= patience || now.duration_since(known.1) >= LONGEST_PATIENCE;
         if over {
             // Planned for the same node again, it has the same time again.
             self.ready_since.remove(pod);
@@ -83,9 +91,10 @@ impl ClusterState {
         for (claim, pods) in &expected {
             let Some(place) = self.held_place(claim, now) else { continue };
             let mut room = place.available();
+            let neighbours = place.node.as_ref().map_or(&[][..], |node| self.bound.on(&node.name));
             for pod in pods {
-                let fits = pod.requests.fits(&room);
-                if fits && !(place.is_initialized() && holding.is_over(&pod.id, claim, now)) {
+                let fits = pod.requests.fits(&room) && !is_crowded(pod, neighbours);
+                if fits && !(place.is_initialized() && holding.is_over(pod, claim, now)) {
                     room.subtract(&pod.requests);
                     holding.pods.insert(pod.id.clone());
                     holding.places.entry(claim.clone()).or_default().push(pod.id.clone());
@@ -130,13 +139,28 @@ impl ClusterState {
     }
 }
 
+/// As many as the pod bears are on the node already, of those whom it keeps apart from or spreads over hosts with. Who came first was
+/// planned for elsewhere; whether there is still a way is for a pass to find out.
+fn is_crowded(pod: &PodView, neighbours: &[Arc<PodView>]) -> bool {
+    let selected = |key: &str, selector: Option<&Selector>| {
+        let chosen = |other: &&Arc<PodView>| selector.is_some_and(|selector| selector.matches(&other.labels));
+        if key == labels::HOSTNAME { neighbours.iter().filter(chosen).count() } else { 0 }
+    };
+    let wishes = &pod.scheduling;
+    let must = wishes.spread.iter().filter(|spread| spread.when == WhenUnsatisfiable::DoNotSchedule);
+    wishes.anti_affinity.iter().any(|term| selected(&term.key, term.selector.as_ref()) > 0)
+        || must
+            .into_iter()
+            .any(|spread| selected(&spread.key, spread.selector.as_ref()) >= spread.max_skew.try_into().unwrap_or(1))
+}
+
 #[cfg(test)]
 mod tests {
     use karpenter_model::claim::{ClaimView, RebootView, Status};
-    use karpenter_model::labels;
     use karpenter_model::node::NodeView;
     use karpenter_model::quantity::Quantity;
     use karpenter_model::resources::Resources;
+    use karpenter_model::scheduling::{AffinityTerm, Namespaces, NodePolicy, PodScheduling, SpreadConstraint};
     use karpenter_model::shared::Labels;
     use karpenter_model::{example, snapshot};
 
@@ -255,6 +279,49 @@ mod tests {
         state.apply(Change::PodGone(pod("y").id));
         assert_eq!(in_hand(&mut state, 9), ["x"]);
         assert!(in_hand(&mut state, 10).is_empty(), "who was deleted says nothing about kube-scheduler");
+    }
+
+    /// SCH-24: who keeps apart from others, or spreads with them, has lost its place where one of them came first; and is waited
+    /// for for half as long.
+    #[test]
+    fn company_ends_the_promise() {
+        let web = Labels::from([("app".to_owned(), "web".to_owned())]);
+        let selector = || Some(Selector::labels([("app", "web")]));
+        let term = |key: &str| AffinityTerm {
+            key: key.to_owned(),
+            selector: selector(),
+            namespaces: Namespaces::only("default"),
+        };
+        let spread = |max_skew| SpreadConstraint {
+            key: labels::HOSTNAME.to_owned(),
+            max_skew,
+            when: WhenUnsatisfiable::DoNotSchedule,
+            selector: selector(),
+            min_domains: None,
+            node_affinity_policy: NodePolicy::Honor,
+            node_taints_policy: NodePolicy::Ignore,
+        };
+        let apart = |key: &str| PodScheduling { anti_affinity: vec![term(key)], ..PodScheduling::default() };
+        let spread = |max_skew| PodScheduling { spread: vec![spread(max_skew)], ..PodScheduling::default() };
+        for (name, wishes, kept) in [
+            ("nothing", PodScheduling::default(), true),
+            ("apart on hosts", apart(labels::HOSTNAME), false),
+            ("apart in zones, which a pass looks at", apart(labels::ZONE), true),
+            ("spread over hosts", spread(1), false),
+            ("spread a little", spread(2), true),
+        ] {
+            let mut state = state();
+            state.apply(Change::Node(Arc::new(node(true))));
+            let social = wishes != PodScheduling::default();
+            state.apply(Change::Pod(Arc::new(pod("x").but(|pod| pod.scheduling = wishes))));
+            let first = PodView { node_name: Some("n".into()), unschedulable: false, ..pod("first") };
+            let first = first.but(|pod| (pod.labels, pod.requests) = (web.clone(), cpu(0)));
+            state.apply(Change::Pod(Arc::new(first)));
+            assert_eq!(in_hand(&mut state, 0).contains(&"x"), kept, "{name}");
+            if kept {
+                assert_eq!(in_hand(&mut state, 5).contains(&"x"), !social, "{name}");
+            }
+        }
     }
 
     /// What ends the promise: the room is taken, the node goes, the claim is gone, the pod is bound.

@@ -26,6 +26,7 @@ mod intake;
 mod launching;
 mod ledger;
 mod refusals;
+mod siblings;
 mod stamp;
 mod usage;
 mod volumes;
@@ -44,6 +45,7 @@ use self::devices::Devices;
 use self::holding::Holding;
 use self::launching::Launching;
 use self::ledger::Ledger;
+use self::siblings::Unjudged;
 use self::stamp::Stamp;
 use self::usage::Usage;
 
@@ -130,6 +132,7 @@ pub struct ClusterState {
     bound: Bound,
     /// Pods that wait for capacity.
     waiting: BTreeSet<ByName>,
+    unjudged: Unjudged,
     /// Living pods of each DaemonSet, the newest last.
     of_daemons: BTreeMap<PodId, BTreeSet<ByAge>>,
     nodes: BTreeMap<String, Arc<NodeView>>,
@@ -173,7 +176,7 @@ pub enum Unsynced {
 impl ClusterState {
     pub fn apply(&mut self, change: Change) {
         match change {
-            Change::Pod(pod) => self.apply_pod(&pod),
+            Change::Pod(pod) => self.apply_pod(&self.as_presumed(&pod)),
             Change::PodGone(id) => {
                 self.remove_pod(&id);
                 self.expectations.expect(&id, None);
@@ -258,6 +261,7 @@ impl ClusterState {
             self.of_daemons.entry(daemon).or_default().insert(ByAge(pod.clone()));
         }
         self.unbound += usize::from(is_unbound(pod));
+        self.unjudged.note(pod);
         self.pods.insert(ByName(pod.clone()));
         self.place_pod(pod);
     }
@@ -271,6 +275,7 @@ impl ClusterState {
             && known.created_at == pod.created_at
             && known.is_terminal() == pod.is_terminal()
             && known.is_active() == pod.is_active()
+            && known.unjudged == pod.unjudged
             && known.is_provisionable() == pod.is_provisionable()
             && pod.volume_claims.is_empty();
         if !stays || pod.is_provisionable() || pod.daemon_set.is_some() {
@@ -305,6 +310,7 @@ impl ClusterState {
     fn take_pod(&mut self, id: &PodId) -> Option<Arc<PodView>> {
         let ByName(pod) = self.pods.take(id)?;
         self.unbound -= usize::from(is_unbound(&pod));
+        self.unjudged.forget(&pod);
         self.resolved.remove(id);
         self.waiting.remove(id);
         self.forget_daemon_pod(&pod);

@@ -121,7 +121,7 @@ impl<W> Refusals<W> {
 }
 
 /// Where the pod may go depends on where other pods are.
-fn looks_at_others(pod: &PodView) -> bool {
+pub(crate) fn looks_at_others(pod: &PodView) -> bool {
     let wishes = &pod.scheduling;
     !(wishes.spread.is_empty()
         && wishes.affinity.is_empty()

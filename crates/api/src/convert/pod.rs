@@ -72,6 +72,7 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         owner: owner(owners),
         unschedulable: conditions()
             .any(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")),
+        unjudged: !conditions().any(|condition| condition.type_ == "PodScheduled"),
         unready: conditions().any(|condition| condition.type_ == "Ready" && condition.status == "False"),
         ready: conditions().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
         critical: spec.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),

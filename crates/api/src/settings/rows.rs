@@ -239,6 +239,16 @@ pub const BATCH_IDLE_DURATION: Row = Row {
     helm: Some("settings.batchIdleDuration"),
     help: "Time without a new pending pod after which collecting ends.",
 };
+pub const BATCH_SIBLINGS: Row = Row {
+    flag: "batch-siblings",
+    env: "BATCH_SIBLINGS",
+    kind: Kind::Bool,
+    default: "true",
+    scope: Scope::Core,
+    helm: Some("settings.batchSiblings"),
+    help: "Plan for all pods of a workload once kube-scheduler has refused one of them, without waiting until it has \
+           come to the others.",
+};
 pub const PREFERENCE_POLICY: Row = Row {
     flag: "preference-policy",
     env: "PREFERENCE_POLICY",
@@ -458,7 +468,7 @@ pub const AWS_FEATURE_GATES: Row = Row {
 };
 
 /// Every setting, in the order of the documentation.
-pub const ALL: [Row; 45] = [
+pub const ALL: [Row; 46] = [
     CLOUD_PROVIDER,
     KARPENTER_SERVICE,
     METRICS_PORT,
@@ -480,6 +490,7 @@ pub const ALL: [Row; 45] = [
     OTEL_EXPORTER_OTLP_ENDPOINT,
     BATCH_MAX_DURATION,
     BATCH_IDLE_DURATION,
+    BATCH_SIBLINGS,
     PREFERENCE_POLICY,
     MIN_VALUES_POLICY,
     PLANNER,

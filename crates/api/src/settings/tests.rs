@@ -52,6 +52,7 @@ fn defaults() {
         otel_exporter_otlp_endpoint: String::new(),
         batch_max_duration: seconds(10),
         batch_idle_duration: seconds(1),
+        batch_siblings: true,
         preference_policy: PreferencePolicy::Respect,
         min_values_policy: MinValuesPolicy::Strict,
         planner: Planner::Best,

@@ -316,7 +316,7 @@ fn process(
 ) -> (Arc<Aws>, JoinHandle<()>) {
     let of_core = karpenter_controllers::Options {
         policy: LabelPolicy::aws(),
-        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10), siblings: true },
         planning: PlanningOptions::default(),
         cores: 1,
         observability: Observability::On,

@@ -489,7 +489,7 @@ impl Desk {
 fn context(client: &Client, shop: &Arc<Shop>, clock: &Arc<TokioClock>, features: Features) -> Arc<Context> {
     let options = Options {
         policy: LabelPolicy::kwok([]),
-        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10), siblings: true },
         planning: PlanningOptions::default(),
         cores: 1,
         observability: Observability::On,

@@ -154,6 +154,7 @@ impl PodClasses {
             phase: content.phase,
             owner: facts.owner,
             unschedulable: content.unschedulable,
+            unjudged: content.unjudged,
             unready: content.unready,
             ready: content.ready,
             critical: facts.critical,

@@ -37,6 +37,7 @@ pub(super) struct PodText {
     pub(super) nominated: Option<String>,
     pub(super) phase: PodPhase,
     pub(super) unschedulable: bool,
+    pub(super) unjudged: bool,
     pub(super) unready: bool,
     pub(super) ready: bool,
     /// When `PodScheduled` and `Ready` last changed.
@@ -124,6 +125,7 @@ fn text(copied: Copied<'_>) -> Result<PodText, String> {
         started: time(copied.started.as_deref(), "status.startTime")?,
         phase: phase(copied.phase.as_deref()),
         unschedulable: condition("PodScheduled").is_some_and(|c| c.reason.as_deref() == Some("Unschedulable")),
+        unjudged: condition("PodScheduled").is_none(),
         unready: is("Ready", "False"),
         ready: is("Ready", "True"),
         scheduled_at: since("PodScheduled")?,

@@ -83,7 +83,7 @@ impl Pods<'_> {
         let view = pod.view;
         ctx.state().apply(Change::Pod(view.clone()));
         if view.is_provisionable() {
-            ctx.provision.trigger(&view.uid.to_string());
+            self.waits(&view, known.as_deref().filter(|known| known.uid == view.uid));
         }
         if view.deleting_since.is_some() {
             ctx.memory.note_leaving(&EvictionKey::of(&view));
@@ -93,6 +93,22 @@ impl Pods<'_> {
             ctx.queues.pod_events.add(node.as_str());
         }
         self.wake_terminating(&view);
+    }
+
+    /// A window stays open for who is new in it (SCH-6). Who was presumed to wait has been heard of, and who was promised a node has
+    /// been planned for: kube-scheduler comes back to thousands of them while their nodes start, and others would wait for that.
+    fn waits(&self, pod: &PodView, known: Option<&PodView>) {
+        let ctx = self.0;
+        let is_news = known.is_some_and(|known| known.unjudged);
+        let siblings = if is_news && ctx.batching.siblings { ctx.state().presume_refused(pod) } else { Vec::new() };
+        for sibling in siblings {
+            ctx.provision.trigger(&sibling.uid.to_string());
+        }
+        if ctx.state().expectations.claim_of(&pod.id).is_some() {
+            ctx.provision.nudge();
+        } else if !known.is_some_and(PodView::is_presumed_waiting) {
+            ctx.provision.trigger(&pod.uid.to_string());
+        }
     }
 
     /// A drain waits for its pods.

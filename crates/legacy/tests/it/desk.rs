@@ -157,7 +157,7 @@ impl Desk {
         self.running.abort();
         let options = Options {
             policy: LabelPolicy::aws(),
-            batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+            batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10), siblings: true },
             planning: PlanningOptions::default(),
             cores: 1,
             observability: Observability::On,

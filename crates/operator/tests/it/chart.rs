@@ -263,6 +263,7 @@ fn values_reach_the_controller() {
     for (value, env, want) in [
         ("settings.batchMaxDuration=20s", "BATCH_MAX_DURATION", "20s"),
         ("settings.batchIdleDuration=2s", "BATCH_IDLE_DURATION", "2s"),
+        ("settings.batchSiblings=false", "BATCH_SIBLINGS", "false"),
         ("settings.preferencePolicy=Ignore", "PREFERENCE_POLICY", "Ignore"),
         ("settings.minValuesPolicy=BestEffort", "MIN_VALUES_POLICY", "BestEffort"),
         ("settings.planner=Reference", "PLANNER", "Reference"),

@@ -143,7 +143,7 @@ pub(super) async fn among_others(makings: Makings, host: Host) {
 fn context(makings: &Makings, host: &Host, life: Life, fence: Fence, identity: Option<String>) -> Arc<Context> {
     let options = Options {
         policy: makings.cloud.label_policy(),
-        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10), siblings: true },
         planning: makings.planning,
         cores: 1,
         observability: karpenter_controllers::Observability::On,

@@ -80,7 +80,7 @@ type InstanceTypes = Vec<InstanceType>;
 fn autoscaler(w: &World) -> JoinHandle<()> {
     let options = Options {
         policy: w.cloud.label_policy(),
-        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10), siblings: true },
         planning: PlanningOptions::default(),
         cores: 1,
         observability: Observability::Off,

@@ -186,7 +186,7 @@ async fn a_pool_that_cannot_be_evaluated_waits() {
     let cloud = Arc::new(Withholding { cloud: w.cloud.clone(), from: "red", on: AtomicBool::new(true) });
     let options = Options {
         policy: w.cloud.label_policy(),
-        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+        batching: Batching { idle: Duration::from_secs(1), longest: Duration::from_secs(10), siblings: true },
         planning: PlanningOptions::default(),
         cores: 1,
         observability: Observability::Off,
