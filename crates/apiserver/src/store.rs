@@ -301,6 +301,10 @@ impl Table {
         self.objects.keys().cloned().collect()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.objects.values()
     }

@@ -84,7 +84,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    namespaced pods: Pod by node_of, controller_of;
+    namespaced pods: Pod by node_of, controller_of, crowd_of;
     cluster nodes: Node;
     namespaced leases: Lease;
     namespaced deployments: Deployment;
@@ -101,6 +101,64 @@ kinds! {
 
 fn node_of(pod: &Pod) -> Option<String> {
     pod.spec.as_ref()?.node_name.clone()
+}
+
+/// How far a pod is, as those see it who count pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Ended,
+    Deleting,
+    Ready,
+    Starting,
+}
+
+impl Stage {
+    fn of(pod: &Pod) -> Self {
+        if matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed")) {
+            Self::Ended
+        } else if pod.metadata.deletion_timestamp.is_some() {
+            Self::Deleting
+        } else if crate::workloads::is_ready(pod) {
+            Self::Ready
+        } else {
+            Self::Starting
+        }
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Self::Ended => 'e',
+            Self::Deleting => 'd',
+            Self::Ready => 'r',
+            Self::Starting => 's',
+        }
+    }
+}
+
+/// Pods of one owner with the same labels that are equally far.
+#[derive(Debug, Clone)]
+pub(crate) struct Crowd {
+    pub(crate) stage: Stage,
+    pub(crate) size: usize,
+    /// One of them.
+    pub(crate) pod: Arc<Pod>,
+}
+
+/// Pods that those who count them need not tell apart, by namespace and owner first. No part of it can have the separator in it.
+#[expect(clippy::unnecessary_wraps, reason = "as every index")]
+fn crowd_of(pod: &Pod) -> Option<String> {
+    let mut text = pod.namespace().unwrap_or_default();
+    text.push('\0');
+    text.push_str(&controller_of(pod).unwrap_or_default());
+    for (key, value) in pod.metadata.labels.iter().flatten() {
+        for part in [key, value] {
+            text.push('\0');
+            text.push_str(part);
+        }
+    }
+    text.push('\0');
+    text.push(Stage::of(pod).letter());
+    Some(text)
 }
 
 fn controller_of<K: Resource>(object: &K) -> Option<String> {
@@ -158,6 +216,21 @@ impl Cluster {
 
     pub(crate) fn pods_of(&self, controller: &str) -> Vec<Arc<Pod>> {
         self.objects.pods.indexed(1, controller)
+    }
+
+    /// The pods of a namespace, counted.
+    pub(crate) fn crowds(&self, namespace: &str) -> Vec<Crowd> {
+        self.counted(&format!("{namespace}\0"))
+    }
+
+    /// The pods of a controller, counted.
+    pub(crate) fn crowds_of(&self, namespace: &str, controller: &str) -> Vec<Crowd> {
+        self.counted(&format!("{namespace}\0{controller}\0"))
+    }
+
+    fn counted(&self, start: &str) -> Vec<Crowd> {
+        let counted = self.objects.pods.counted(2, start).into_iter();
+        counted.map(|(size, pod)| Crowd { stage: Stage::of(&pod), size, pod }).collect()
     }
 
     pub(crate) fn replica_sets_of(&self, controller: &str) -> Vec<Arc<ReplicaSet>> {

@@ -291,6 +291,11 @@ impl World {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).moves()
     }
 
+    /// How many pods were evicted from nodes that were taken away on purpose so far.
+    pub fn evicted(&self) -> usize {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).evicted()
+    }
+
     /// From now on nobody but the autoscaler changes anything: no pod may be moved twice to save money.
     pub fn steady(&self) {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).steady();
@@ -420,8 +425,10 @@ impl World {
         let (api, fleet, cloud) = (&self.api, &*self.fleet, &*self.cloud);
         let sight = checks::Sight { api, fleet, cloud, replacement: self.replacement(), now: self.clock.now() };
         let mut found = watcher.look(sight);
-        let (pods, claims) = (self.objects("", "v1", "Pod"), self.objects("karpenter.sh", "v1", "NodeClaim"));
-        found.extend(self.overseer.found(pods.len(), claims.len()));
+        let count = |group: &str, kind: &str| {
+            self.api.count(&apiserver::GroupKind { group: group.to_owned(), kind: kind.to_owned() })
+        };
+        found.extend(self.overseer.found(count("", "Pod"), count("karpenter.sh", "NodeClaim")));
         found
     }
 

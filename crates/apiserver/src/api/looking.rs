@@ -42,6 +42,11 @@ impl Api {
         state.registry.by_kind(group, version, kind).map(|kind| all(&state, kind)).unwrap_or_default()
     }
 
+    /// How many objects of a kind there are.
+    pub fn count(&self, kind: &GroupKind) -> usize {
+        lock(&self.inner.state).store.table(kind).map_or(0, Table::len)
+    }
+
     /// One object as it is stored. The namespace is empty for kinds of the cluster.
     pub fn object(&self, kind: &GroupKind, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let state = lock(&self.inner.state);

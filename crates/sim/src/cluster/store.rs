@@ -110,6 +110,14 @@ where
         keys.into_iter().flatten().filter_map(|key| inner.objects.get(key).cloned()).collect()
     }
 
+    /// How many there are of each value of an index that starts with this, and one of them.
+    pub(crate) fn counted(&self, index: usize, start: &str) -> Vec<(usize, Arc<K>)> {
+        let inner = self.lock();
+        let Some((_, entries)) = inner.indexes.get(index) else { return Vec::new() };
+        let values = entries.range(start.to_owned()..).take_while(|(value, _)| value.starts_with(start));
+        values.filter_map(|(_, keys)| Some((keys.len(), inner.objects.get(keys.first()?)?.clone()))).collect()
+    }
+
     pub(crate) fn is_synced(&self) -> bool {
         self.lock().synced
     }
@@ -265,6 +273,10 @@ mod tests {
         store.note(pod("a", 4, "n3"));
         let on = |node: &str| store.indexed(0, node).iter().map(|p| p.name_any()).collect::<Vec<_>>();
         assert_eq!((on("n1"), on("n2"), on("n3")), (vec!["b".to_owned()], vec!["a".to_owned()], vec![]));
+        let counted =
+            |start: &str| store.counted(0, start).iter().map(|(size, pod)| (*size, pod.name_any())).collect::<Vec<_>>();
+        assert_eq!(counted("n"), [(1, "b".to_owned()), (1, "a".to_owned())]);
+        assert_eq!((counted("n2").len(), counted("n3").len()), (1, 0));
         assert_eq!(store.in_namespace("default").len(), 2);
         assert!(store.in_namespace("defaul").is_empty());
     }

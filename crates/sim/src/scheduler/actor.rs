@@ -1,5 +1,6 @@
 //! The actor: watches, decides one pod after the other, writes what it decided.
 
+mod refusals;
 mod watches;
 mod writes;
 
@@ -15,6 +16,7 @@ use kube::Client;
 use tokio::time::sleep;
 use tracing::debug;
 
+use self::refusals::Refusals;
 use self::watches::{KINDS, News, watch_all};
 use self::writes::{Refused, Writes};
 use super::cluster::{Cluster, Key};
@@ -42,6 +44,7 @@ pub struct Scheduler {
     listed: BTreeSet<usize>,
     /// Pods whose node is chosen and whose volumes are not there yet.
     waiting: BTreeMap<Key, Waiting>,
+    refusals: Refusals,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -75,6 +78,7 @@ impl Scheduler {
             listing: BTreeMap::new(),
             listed: BTreeSet::new(),
             waiting: BTreeMap::new(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -166,9 +170,20 @@ impl Scheduler {
         }
     }
 
+    fn decide(&mut self, pod: &Arc<Pod>) -> Decision {
+        if let Some(unfit) = self.refusals.of(self.cluster.version, pod) {
+            return Decision::Unschedulable(unfit);
+        }
+        let decision = decide(&self.cluster, pod);
+        if let Decision::Unschedulable(unfit) = &decision {
+            self.refusals.note(self.cluster.version, pod, unfit);
+        }
+        decision
+    }
+
     async fn place(&mut self, pod: Arc<Pod>) {
         let key = Key::of(&pod.metadata);
-        match decide(&self.cluster, &pod) {
+        match self.decide(&pod) {
             Decision::Bind(placement) => {
                 debug!(pod = %key, node = placement.node, "node chosen");
                 self.assume(&pod, &placement.node);

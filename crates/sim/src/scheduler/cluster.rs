@@ -113,6 +113,8 @@ pub struct Cluster {
     pub(super) csi_capacities: BTreeMap<Key, Arc<CSIStorageCapacity>>,
     pub(super) attachments: BTreeMap<String, Arc<VolumeAttachment>>,
     pub(super) budgets: BTreeMap<Key, Arc<PodDisruptionBudget>>,
+    /// Grows with every change that could let a pod in that was refused.
+    pub(super) version: u64,
 }
 
 impl FromIterator<Object> for Cluster {
@@ -128,7 +130,11 @@ impl FromIterator<Object> for Cluster {
 impl Cluster {
     /// Takes over a new or changed object. Returns what that means for pods that wait, if anything.
     pub fn apply(&mut self, object: impl Into<Object>) -> Option<Change> {
-        match object.into() {
+        let object = object.into();
+        if !matches!(&object, Object::PodDisruptionBudget(_) | Object::Pod(_)) {
+            self.version += 1;
+        }
+        match object {
             Object::Node(o) => self.apply_node(o),
             Object::Pod(o) => self.apply_pod(o),
             Object::Namespace(o) => {
@@ -154,7 +160,11 @@ impl Cluster {
 
     /// Forgets an object that is gone.
     pub fn remove(&mut self, object: impl Into<Object>) -> Option<Change> {
-        match object.into() {
+        let object = object.into();
+        if !matches!(&object, Object::PodDisruptionBudget(_) | Object::Pod(_)) {
+            self.version += 1;
+        }
+        match object {
             Object::Node(o) => {
                 self.nodes.remove(&Key::of(&o.metadata).name)?;
                 // A domain less can be what a spread constraint waited for.
@@ -231,6 +241,9 @@ impl Cluster {
         };
         self.remove_pod(&key);
         let info = Arc::new(PodInfo::new(pod));
+        if node_of(&info.pod).or(nominated_node(&info.pod)).is_some() {
+            self.version += 1;
+        }
         if let Some(name) = node_of(&info.pod) {
             self.bound.entry(name.to_owned()).or_default().insert(key.clone());
             if !info.anti_affinity.is_empty() {
@@ -248,6 +261,9 @@ impl Cluster {
 
     fn remove_pod(&mut self, key: &Key) -> Option<Change> {
         let gone = self.pods.remove(key)?;
+        if node_of(&gone.pod).or(nominated_node(&gone.pod)).is_some() {
+            self.version += 1;
+        }
         self.repelling.remove(key);
         if let Some(name) = node_of(&gone.pod) {
             if let Some(node) = self.nodes.get_mut(name) {

@@ -3,6 +3,8 @@
 //! Pods are tried by priority, then by time. One that no node will take waits until something changes that could help, five
 //! minutes at most, and meanwhile collects a back-off of 1 s to 10 s. As in kube-scheduler since 1.33, a pod that backs off
 //! is tried early when nobody else is there, so its back-off only decides the order; after an error it is always waited out.
+//! A crowd has to wait: trying takes time, and the real one may send fifty requests a second. Here both take none, and every
+//! change of every node would be a try for every pod.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +22,8 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(10);
 /// Whatever the filters say, a pod is tried again after this long.
 const FLUSH: Duration = Duration::from_mins(5);
+/// After so many refusals within a second nobody is tried before his time until it is over.
+const EARLY: u32 = 50;
 
 /// Something happened that may let a waiting pod in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +108,8 @@ pub struct Queue {
     /// Who waits, by each filter that refused it, or by none.
     waiting: BTreeMap<Option<Filter>, BTreeSet<Key>>,
     next_sequence: u64,
+    /// Of which second the refusals are that were counted, and how many.
+    refused: (i64, u32),
 }
 
 impl Queue {
@@ -147,8 +153,9 @@ impl Queue {
     /// [`remove`](Self::remove) before the next one.
     pub fn pop(&mut self, now: Timestamp) -> Option<Arc<Pod>> {
         self.advance(now);
-        let key = self.active.first().map(|r| r.3.clone());
-        let key = key.or_else(|| self.backing_off.first().map(|(_, r)| r.3.clone()))?;
+        let crowded = self.refused.0 == now.as_second() && self.refused.1 >= EARLY;
+        let early = self.backing_off.first().filter(|_| !crowded).map(|(_, rank)| rank);
+        let key = self.active.first().or(early)?.3.clone();
         let mut entry = self.take(&key)?;
         entry.state = State::InHand;
         let pod = Arc::clone(&entry.pod);
@@ -158,6 +165,8 @@ impl Queue {
 
     /// No node would take it, for reasons that these filters gave.
     pub fn set_waiting(&mut self, key: &Key, filters: BTreeSet<Filter>, now: Timestamp) {
+        let second = now.as_second();
+        self.refused = (second, if self.refused.0 == second { self.refused.1 + 1 } else { 1 });
         let Some(mut entry) = self.take(key) else { return };
         entry.refusals += 1;
         entry.errors = 0;

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::pods::{self, Rounding, controller_key, scaled};
 use super::replicaset::patience;
 use super::selection::selects;
-use crate::cluster::{Cluster, Outcome, Requeue, key_of};
+use crate::cluster::{Cluster, Crowd, Outcome, Requeue, Stage, key_of};
 
 /// An eviction that was granted and not seen through by then was for nothing.
 const GRANT: SignedDuration = SignedDuration::from_secs(120);
@@ -48,19 +48,18 @@ fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
 async fn reconcile(cluster: &Cluster, key: &str) -> Outcome {
     let Some(budget) = cluster.get::<PodDisruptionBudget>(key) else { return Ok(Requeue::OnChange) };
     let Some(spec) = &budget.spec else { return Ok(Requeue::OnChange) };
-    let pods: Vec<Arc<Pod>> = cluster
-        .in_namespace::<Pod>(&budget.namespace().unwrap_or_default())
-        .into_iter()
-        .filter(|pod| covers(&budget, pod) && !pods::is_finished(pod))
-        .collect();
-    let disrupted = still_granted(&budget, &pods, cluster.now());
-    let healthy = pods
-        .iter()
-        .filter(|pod| pods::is_ready(pod) && !pods::is_deleting(pod) && !disrupted.contains_key(&pod.name_any()))
-        .count();
-    let (expected, desired) = needed(spec, pods.len(), owners_size(cluster, &pods));
+    let namespace = budget.namespace().unwrap_or_default();
+    let mut crowds = cluster.crowds(&namespace);
+    crowds.retain(|crowd| crowd.stage != Stage::Ended && covers(&budget, &crowd.pod));
+    let count = |wanted: &dyn Fn(Stage) -> bool| -> usize {
+        crowds.iter().filter(|crowd| wanted(crowd.stage)).map(|crowd| crowd.size).sum()
+    };
+    let disrupted = still_granted(cluster, &budget, &namespace);
+    let granted_ready = disrupted.values().filter(|(pod, _)| pods::is_ready(pod)).count();
+    let healthy = count(&|stage| stage == Stage::Ready).saturating_sub(granted_ready);
+    let (expected, desired) = needed(spec, count(&|_| true), owners_size(cluster, &crowds));
     let allowed = if expected == 0 { 0 } else { (i32::try_from(healthy).unwrap_or(i32::MAX) - desired).max(0) };
-    let next = disrupted.values().filter_map(|since| since.checked_add(GRANT).ok()).min();
+    let next = disrupted.values().filter_map(|(_, since)| since.checked_add(GRANT).ok()).min();
     let status = json!({
         "observedGeneration": budget.metadata.generation, "expectedPods": expected, "currentHealthy": healthy,
         "desiredHealthy": desired, "disruptionsAllowed": allowed,
@@ -87,23 +86,25 @@ async fn reconcile(cluster: &Cluster, key: &str) -> Outcome {
     })
 }
 
-/// Pods whose eviction was granted and that are still to go.
-fn still_granted(budget: &PodDisruptionBudget, pods: &[Arc<Pod>], now: Timestamp) -> BTreeMap<String, Timestamp> {
+/// Pods whose eviction was granted and that are still to go, by name, with when that was.
+fn still_granted(
+    cluster: &Cluster,
+    budget: &PodDisruptionBudget,
+    namespace: &str,
+) -> BTreeMap<String, (Arc<Pod>, Timestamp)> {
     let granted = budget.status.iter().flat_map(|status| status.disrupted_pods.iter().flatten());
-    granted
-        .filter(|(name, since)| {
-            let pod = pods.iter().find(|pod| pod.name_any() == **name);
-            let in_time = since.0.checked_add(GRANT).is_ok_and(|end| now < end);
-            in_time && pod.is_some_and(|pod| !pods::is_deleting(pod))
-        })
-        .map(|(name, since)| (name.clone(), since.0))
-        .collect()
+    let still = granted.filter_map(|(name, since)| {
+        let pod = cluster.get::<Pod>(&format!("{namespace}/{name}")).filter(|pod| covers(budget, pod))?;
+        let in_time = since.0.checked_add(GRANT).is_ok_and(|end| cluster.now() < end);
+        (in_time && pods::is_active(&pod)).then(|| (name.clone(), (pod, since.0)))
+    });
+    still.collect()
 }
 
 /// How many pods the owners of these pods want in all.
-fn owners_size(cluster: &Cluster, pods: &[Arc<Pod>]) -> i32 {
+fn owners_size(cluster: &Cluster, crowds: &[Crowd]) -> i32 {
     let mut sizes: BTreeMap<String, i32> = BTreeMap::new();
-    for pod in pods {
+    for pod in crowds.iter().map(|crowd| &crowd.pod) {
         if let Some(key) = controller_key(pod.as_ref(), "ReplicaSet")
             && let Some(set) = cluster.get::<ReplicaSet>(&key)
         {

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::pods::{self, PodName, controller_key, pod_from};
-use crate::cluster::{Cluster, Outcome, Requeue};
+use crate::cluster::{Cluster, Crowd, Outcome, Requeue, Stage};
 
 /// A set of so many pods is looked at in its own time.
 const CROWD: i32 = 500;
@@ -42,8 +42,13 @@ async fn reconcile(cluster: &Cluster, key: &str) -> Outcome {
         return Ok(Requeue::OnChange);
     }
     let (Some(spec), Some(uid)) = (&set.spec, set.uid()) else { return Ok(Requeue::OnChange) };
-    let mut active: Vec<Arc<Pod>> = cluster.pods_of(&uid).into_iter().filter(|pod| pods::is_active(pod)).collect();
     let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
+    let tally = Tally::counted(&cluster.crowds_of(&set.namespace().unwrap_or_default(), &uid));
+    // Who is ready is available at once, and nobody has to be looked at.
+    if tally.replicas == wanted && spec.min_ready_seconds.unwrap_or(0) == 0 {
+        return write_status(cluster, &set, tally).await;
+    }
+    let mut active: Vec<Arc<Pod>> = cluster.pods_of(&uid).into_iter().filter(|pod| pods::is_active(pod)).collect();
     for _ in active.len()..wanted {
         let template = spec.template.clone().unwrap_or_default();
         let pod = pod_from(set.as_ref(), &template, PodName::StartingWith(format!("{}-", set.name_any())));
@@ -56,7 +61,26 @@ async fn reconcile(cluster: &Cluster, key: &str) -> Outcome {
             cluster.delete(pod.as_ref(), None).await?;
         }
     }
-    write_status(cluster, &set, &active).await
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
+    let (ready, available, next) = readiness(&active, min_ready, cluster.now());
+    write_status(cluster, &set, Tally { replicas: active.len(), ready, available, next }).await
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tally {
+    replicas: usize,
+    ready: i32,
+    available: i32,
+    /// When one more becomes available.
+    next: Option<Duration>,
+}
+
+impl Tally {
+    fn counted(crowds: &[Crowd]) -> Self {
+        let of = |stage: Stage| -> usize { crowds.iter().filter(|c| c.stage == stage).map(|c| c.size).sum() };
+        let ready = i32::try_from(of(Stage::Ready)).unwrap_or(i32::MAX);
+        Self { replicas: of(Stage::Ready) + of(Stage::Starting), ready, available: ready, next: None }
+    }
 }
 
 /// First the ones that are missed least: not placed, not running, not ready, cheap to delete, on a node with many
@@ -84,15 +108,13 @@ fn node(pod: &Pod) -> String {
     pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
 }
 
-async fn write_status(cluster: &Cluster, set: &ReplicaSet, active: &[Arc<Pod>]) -> Outcome {
-    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-    let now = cluster.now();
-    let (ready, available, next) = readiness(active, min_ready, now);
+async fn write_status(cluster: &Cluster, set: &ReplicaSet, tally: Tally) -> Outcome {
+    let Tally { replicas, ready, available, next } = tally;
     let observed = set.metadata.generation;
     let status = set.status.clone().unwrap_or_default();
     let is = (status.replicas, status.ready_replicas.unwrap_or(0), status.available_replicas.unwrap_or(0));
     let was_full = status.fully_labeled_replicas.unwrap_or(0);
-    let count = i32::try_from(active.len()).unwrap_or(i32::MAX);
+    let count = i32::try_from(replicas).unwrap_or(i32::MAX);
     if is != (count, ready, available) || was_full != count || status.observed_generation != observed {
         let status = json!({
             "replicas": count, "fullyLabeledReplicas": count, "readyReplicas": ready, "availableReplicas": available,

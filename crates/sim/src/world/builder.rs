@@ -26,6 +26,11 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// takes about ten.
 const REQUESTS_PER_POD: usize = 50;
 
+/// So many changes for each pod that may come are remembered of a kind, and ten thousand at least: whoever looks every half minute
+/// must not miss any. In the busiest one, when half of the pods come at once, there is one for each.
+const CHANGES_PER_POD: usize = 3;
+const CHANGES: usize = 10_000;
+
 /// How a world is put together. What is not said is as a quiet cluster would have it.
 #[derive(Debug, Clone)]
 pub struct Builder {
@@ -163,6 +168,7 @@ impl Builder {
             seed: self.seed,
             managed_fields: false,
             requests_per_instant: Some(REQUESTS_PER_POD * self.crowd),
+            history: CHANGES.max(CHANGES_PER_POD * self.crowd),
             ..apiserver::Options::default()
         });
         let surroundings =

@@ -192,8 +192,9 @@ pub(super) struct Watcher {
     upset_until: Option<Timestamp>,
     disruptions: Disruptions,
     evictions: Evictions,
-    /// Up to which revision pods have been looked at, and what they ask of their nodes.
-    pods_seen: u64,
+    /// Up to which revision each kind has been looked at that nothing may be missed of.
+    seen: BTreeMap<&'static str, u64>,
+    /// What pods ask of their nodes.
     loads: Loads,
 }
 
@@ -228,6 +229,11 @@ impl Watcher {
         self.disruptions.commands()
     }
 
+    /// How many pods were evicted from nodes that commands take away.
+    pub(super) fn evicted(&self) -> usize {
+        self.evictions.number()
+    }
+
     /// From now on nobody but the autoscaler changes anything.
     pub(super) fn steady(&mut self) {
         self.evictions.steady();
@@ -236,7 +242,8 @@ impl Watcher {
     pub(super) fn look(&mut self, Sight { api, fleet, cloud, replacement, now }: Sight<'_>) -> Vec<Violation> {
         let all = |group: &str, kind: &str| api.objects(group, "v1", kind);
         let nodes = all("", "Node");
-        let (written, pods) = self.catch_up(api);
+        let written = self.catch_up(api);
+        let pods = api.count(&GroupKind { group: String::new(), kind: "Pod".to_owned() });
         let mut found = self.loads.overfull(&nodes);
         let claims = all("karpenter.sh", "NodeClaim");
         let running = cloud.running();
@@ -251,31 +258,49 @@ impl Watcher {
         if !cloud.interruptions().is_empty() || fleet.any(|machine| machine.health != Health::Well) {
             self.excuse(now);
         }
+        // As they were at every instant since the last look.
+        for Written { at, new, .. } in self.written(api, "policy", "PodDisruptionBudget").unwrap_or_default() {
+            found.extend(self.budgets(new.as_slice(), at));
+        }
         found.extend(self.budgets(&all("policy", "PodDisruptionBudget"), now));
+        let written_claims = self.written(api, "karpenter.sh", "NodeClaim").unwrap_or_default();
         let (worth, swing) = (cloud.worth(), cloud.swing());
-        let scene = Scene { nodes: &nodes, claims: &claims, pools: &pools, worth: &worth, swing, now };
+        let scene = Scene {
+            nodes: &nodes,
+            claims: &claims,
+            written: &written_claims,
+            pools: &pools,
+            worth: &worth,
+            swing,
+            now,
+        };
         found.extend(self.disruptions.look(scene));
         let calm = [self.excused_until, self.upset_until].into_iter().flatten().all(|until| until <= now);
         let circumstances = Circumstances { now, replacement: calm.then_some(replacement) };
-        found.extend(self.evictions.look(&claims, &written, circumstances));
+        found.extend(self.evictions.look(&claims, &written_claims, &written, circumstances));
         found
     }
 
-    /// What happened to pods since the last look, and how many there are.
-    fn catch_up(&mut self, api: &apiserver::Api) -> (Vec<Written>, usize) {
-        let kind = GroupKind { group: String::new(), kind: "Pod".to_owned() };
-        let pods = api.objects("", "v1", "Pod");
-        if let Some((written, now)) = api.changes(&kind, self.pods_seen) {
-            self.pods_seen = now;
+    /// What happened to pods since the last look.
+    fn catch_up(&mut self, api: &apiserver::Api) -> Vec<Written> {
+        if let Some(written) = self.written(api, "", "Pod") {
             for written in &written {
                 self.loads.note(written);
             }
-            (written, pods.len())
+            written
         } else {
-            self.pods_seen = api.revision();
-            self.loads.begin(&pods);
-            (Vec::new(), pods.len())
+            self.loads.begin(&api.objects("", "v1", "Pod"));
+            Vec::new()
         }
+    }
+
+    /// What was written to a kind since the last look, in order; `None` when some of that is forgotten.
+    fn written(&mut self, api: &apiserver::Api, group: &str, kind: &'static str) -> Option<Vec<Written>> {
+        let seen = self.seen.get(kind).copied().unwrap_or(0);
+        let of = GroupKind { group: group.to_owned(), kind: kind.to_owned() };
+        let changes = api.changes(&of, seen);
+        self.seen.insert(kind, changes.as_ref().map_or_else(|| api.revision(), |(_, now)| *now));
+        changes.map(|(written, _)| written)
     }
 
     fn lost(&mut self, nodes: &[Arc<Value>], now: Timestamp) -> Vec<Violation> {

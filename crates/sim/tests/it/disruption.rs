@@ -114,10 +114,10 @@ async fn diurnal(seed: u64, scale: Scale) {
         let (now, wanted) = (cost(&w), SHARES.map(|(_, share, cpus)| f64::from(replicas(scale, share, hour)) * cpus));
         let bound = wanted.iter().sum::<f64>() * w.cloud.cheapest_cpu();
         let (nodes, pods) = (w.nodes().await.len(), w.running_pods().len());
-        let (spent, moves) = (began.elapsed().as_secs(), w.moves());
+        let (spent, moves, evicted) = (began.elapsed().as_secs(), w.moves(), w.evicted());
         println!(
-            "hour {hour:>3}: {pods:>5} pods on {nodes:>4} nodes, ${now:.4}/h, at least ${bound:.4}/h; {moves} moves so far, \
-             {spent} s of real time"
+            "hour {hour:>3}: {pods:>5} pods on {nodes:>4} nodes, ${now:.4}/h, at least ${bound:.4}/h; {moves} commands and \
+             {evicted} evictions so far, {spent} s of real time"
         );
         (paid, needed) = (paid + now, needed + bound);
         (most, least) = (most.max(now), least.min(now));

@@ -17,7 +17,8 @@ use super::super::preemption::Nomination;
 
 /// The longest note an event may have.
 const NOTE_LIMIT: usize = 1024;
-/// The same words about a pod are written again only after this long; kube-scheduler counts repetitions in one event.
+/// That a pod is not placed is told again only after this long, whatever the words: kube-scheduler's events of one pod, reason and
+/// action are one event, which counts how often. What the words are now is in the pod's condition.
 const REPEAT: Duration = Duration::from_mins(30);
 
 /// What is written about a pod that was not placed.
@@ -31,8 +32,8 @@ pub(super) struct Refused<'a> {
 pub(super) struct Writes {
     client: Client,
     name: String,
-    /// What was last said about a pod that waits.
-    said: BTreeMap<Key, (String, Timestamp)>,
+    /// When it was last told that a pod waits, and of which reason.
+    said: BTreeMap<Key, (&'static str, Timestamp)>,
     /// Makes names of events unique within an instant.
     events: u64,
 }
@@ -68,8 +69,8 @@ impl Writes {
         let key = Key::of(&pod.metadata);
         let message = refused.message;
         let lately = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).is_ok_and(|age| age < REPEAT);
-        if !self.said.get(&key).is_some_and(|(said, at)| said == message && lately(at)) {
-            self.said.insert(key.clone(), (message.to_owned(), now));
+        if !self.said.get(&key).is_some_and(|(said, at)| *said == refused.reason && lately(at)) {
+            self.said.insert(key.clone(), (refused.reason, now));
             self.record(pod, "Warning", "FailedScheduling", "Scheduling", message, now).await;
         }
         if let Some(status) = refused_status(pod, refused, now) {

@@ -109,6 +109,25 @@ fn a_pod_that_backs_off_is_behind_those_that_do_not() {
 }
 
 #[test]
+fn a_crowd_waits_for_its_time() {
+    let mut queue = Queue::default();
+    let names: Vec<String> = (0..60).map(|number| format!("p{number:02}")).collect();
+    for name in &names {
+        queue.set(some(name, 0), at(0));
+    }
+    assert_eq!(popped(&mut queue, 0).len(), 60, "nobody has been refused yet");
+    for name in &names {
+        wait(&mut queue, name, Filter::NodeResourcesFit, 0);
+    }
+    queue.wake(Change::NodeAdded, at(0));
+    assert_eq!(popped(&mut queue, 0), Vec::<String>::new(), "too many were refused within this second");
+    assert_eq!(queue.next_due(), Some(at(1)));
+    queue.set(some("new", 0), at(0));
+    assert_eq!(popped(&mut queue, 0), ["new"]);
+    assert_eq!(popped(&mut queue, 1).len(), 60);
+}
+
+#[test]
 fn errors_are_waited_out_and_grow() {
     let mut queue = Queue::default();
     queue.set(some("p", 0), at(0));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_apiserver::Written;
 use serde_json::Value;
 
 use super::{Violation, name};
@@ -19,12 +20,17 @@ const RELEASED_AFTER: SignedDuration = SignedDuration::from_mins(45);
 
 #[derive(Debug, Default)]
 pub(super) struct Disruptions {
-    /// Claims that some command has chosen.
-    going: BTreeSet<String>,
+    /// Claims that some command has chosen, with pool and reason.
+    going: BTreeMap<String, (String, String)>,
     /// Nodes that budgets count at the last look, by pool.
     totals: BTreeMap<String, i64>,
     tainted_since: BTreeMap<String, Timestamp>,
+    /// What each machine cost at the last look.
+    worth: BTreeMap<String, f64>,
+    /// Those of which some node is still there.
     commands: BTreeMap<String, Command>,
+    /// How many are over.
+    past: usize,
     /// Claims that were found to be what they replace.
     same: BTreeSet<String>,
 }
@@ -43,6 +49,8 @@ struct Command {
 pub(super) struct Scene<'a> {
     pub(super) nodes: &'a [Arc<Value>],
     pub(super) claims: &'a [Arc<Value>],
+    /// What happened to claims since the last look, in order.
+    pub(super) written: &'a [Written],
     pub(super) pools: &'a [Arc<Value>],
     /// What each machine costs now, by provider id.
     pub(super) worth: &'a BTreeMap<String, f64>,
@@ -53,7 +61,7 @@ pub(super) struct Scene<'a> {
 
 impl Disruptions {
     pub(super) fn commands(&self) -> usize {
-        self.commands.len()
+        self.past + self.commands.len()
     }
 
     pub(super) fn look(&mut self, scene: Scene<'_>) -> Vec<Violation> {
@@ -94,18 +102,9 @@ impl Disruptions {
         found
     }
 
-    /// Whoever is chosen now was chosen within the budget of its pool and reason (DIS-53 … DIS-59).
+    /// Whoever is chosen was chosen within the budget of its pool and reason (DIS-53 … DIS-59), at the very moment at which it was.
     fn budgets(&mut self, scene: Scene<'_>) -> Vec<Violation> {
-        let mut found = Vec::new();
-        let going: Vec<(&str, &Value, String)> = scene
-            .claims
-            .iter()
-            .filter(|claim| condition(claim, "InstanceTerminating").is_none_or(|c| c["status"] != "True"))
-            .filter_map(|claim| {
-                let reason = condition(claim, "DisruptionReason").filter(|c| c["status"] == "True")?;
-                Some((name(claim), &claim["metadata"]["labels"]["karpenter.sh/nodepool"], text(&reason["reason"])))
-            })
-            .collect();
+        let mut totals = BTreeMap::new();
         for pool in scene.pools {
             let labels = |node: &Value, key: &str| text(&node["metadata"]["labels"][key]);
             let of_pool = |node: &&Arc<Value>| {
@@ -114,16 +113,43 @@ impl Disruptions {
             };
             let count = i64::try_from(scene.nodes.iter().filter(of_pool).count()).unwrap_or(i64::MAX);
             let before = self.totals.insert(name(pool).to_owned(), count).unwrap_or(0);
-            let of_pool: Vec<_> = going.iter().filter(|(_, of, _)| *of == name(pool)).collect();
-            let new = of_pool.iter().filter(|(claim, ..)| !self.going.contains(*claim));
-            let allowed = new.map(|(.., reason)| allowed(pool, reason, count.max(before))).min();
-            let number = i64::try_from(of_pool.len()).unwrap_or(i64::MAX);
-            if let Some(allowed) = allowed.filter(|allowed| number > *allowed) {
-                found.push(Violation::TooManyGo { pool: name(pool).to_owned(), going: number, allowed });
+            totals.insert(name(pool), count.max(before));
+        }
+        let mut found = Vec::new();
+        for written in scene.written {
+            match (&written.new, &written.old) {
+                (Some(claim), _) => found.extend(self.choose(claim, scene.pools, &totals)),
+                (None, Some(gone)) => drop(self.going.remove(name(gone))),
+                (None, None) => {}
             }
         }
-        self.going = going.into_iter().map(|(claim, ..)| claim.to_owned()).collect();
+        // The same for those who come with no history.
+        let names: BTreeSet<&str> = scene.claims.iter().map(|claim| name(claim)).collect();
+        self.going.retain(|claim, _| names.contains(claim.as_str()));
+        for claim in scene.claims {
+            found.extend(self.choose(claim, scene.pools, &totals));
+        }
         found
+    }
+
+    /// Takes note of a claim as it was at one moment.
+    fn choose(&mut self, claim: &Value, pools: &[Arc<Value>], totals: &BTreeMap<&str, i64>) -> Option<Violation> {
+        let ends = condition(claim, "InstanceTerminating").is_some_and(|c| c["status"] == "True");
+        let reason = condition(claim, "DisruptionReason").filter(|c| c["status"] == "True" && !ends);
+        let Some(reason) = reason.map(|reason| text(&reason["reason"])) else {
+            self.going.remove(name(claim));
+            return None;
+        };
+        let of = text(&claim["metadata"]["labels"]["karpenter.sh/nodepool"]);
+        let known = self.going.insert(name(claim).to_owned(), (of.clone(), reason.clone()));
+        if known.is_some() {
+            return None;
+        }
+        let pool = pools.iter().find(|pool| name(pool) == of)?;
+        let going = self.going.values().filter(|(pool, _)| *pool == of).count();
+        let going = i64::try_from(going).unwrap_or(i64::MAX);
+        let allowed = allowed(pool, &reason, totals.get(of.as_str()).copied().unwrap_or(0));
+        (going > allowed).then_some(Violation::TooManyGo { pool: of, going, allowed })
     }
 
     /// A node that was chosen goes, or is released.
@@ -147,8 +173,14 @@ impl Disruptions {
 
     /// What comes for the sake of money costs less than what goes for it.
     fn costs(&mut self, scene: Scene<'_>) -> Vec<Violation> {
-        let costs = |claim: &Value| scene.worth.get(claim["status"]["providerID"].as_str()?).copied();
-        for claim in scene.claims {
+        let known = std::mem::take(&mut self.worth);
+        let costs = |claim: &Value| {
+            let machine = claim["status"]["providerID"].as_str()?;
+            scene.worth.get(machine).or_else(|| known.get(machine)).copied()
+        };
+        // Also those that were chosen and went between two looks.
+        let written = scene.written.iter().filter_map(|written| written.new.as_ref());
+        for claim in written.chain(scene.claims) {
             let annotations = &claim["metadata"]["annotations"];
             let Some(price) = costs(claim) else { continue };
             let command = annotations[COMMAND].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -162,6 +194,7 @@ impl Disruptions {
                 known.gives.entry(name(claim).to_owned()).or_insert(price);
             }
         }
+        self.worth.clone_from(scene.worth);
         let mut found = Vec::new();
         self.commands.retain(|id, command| {
             let (takes, gives): (f64, f64) = (command.takes.values().sum(), command.gives.values().sum());
@@ -177,6 +210,10 @@ impl Disruptions {
             }
             !dear
         });
+        let names: BTreeSet<&str> = scene.claims.iter().map(|claim| name(claim)).collect();
+        let known = self.commands.len();
+        self.commands.retain(|_, command| command.takes.keys().any(|claim| names.contains(claim.as_str())));
+        self.past += known - self.commands.len();
         found
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Evictions {
     chosen: BTreeMap<String, bool>,
     /// Uids of pods whose eviction has been seen.
     seen: BTreeSet<String>,
+    /// How many of them were on nodes that commands have chosen.
+    number: usize,
     /// By owner: evictions whose replacement has not been seen.
     owed: BTreeMap<String, VecDeque<Eviction>>,
     /// By uid: pods that came for evicted ones.
@@ -78,13 +80,19 @@ impl Evictions {
         self.owed.clear();
     }
 
+    /// How many pods had to leave nodes that commands have chosen.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
     pub(super) fn look(
         &mut self,
         claims: &[Arc<Value>],
+        written: &[Written],
         pods: &[Written],
         circumstances: Circumstances,
     ) -> Vec<Violation> {
-        self.choose(claims);
+        self.choose(claims, written);
         let mut found = Vec::new();
         for written in pods {
             found.extend(self.note(written));
@@ -96,10 +104,12 @@ impl Evictions {
         found
     }
 
-    /// A claim is there for longer than any of its pods, so that none of them is evicted unseen.
-    fn choose(&mut self, claims: &[Arc<Value>]) {
+    /// A claim is there for longer than any of its pods, so that none of them is evicted unseen; it may be gone since the last
+    /// look, though.
+    fn choose(&mut self, claims: &[Arc<Value>], written: &[Written]) {
         self.chosen.clear();
-        for claim in claims {
+        let written = written.iter().flat_map(|written| [&written.old, &written.new]).flatten();
+        for claim in written.chain(claims) {
             let Some(text) = claim["metadata"]["annotations"][COMMAND].as_str() else { continue };
             let Some(node) = claim["status"]["nodeName"].as_str() else { continue };
             let command: Value = serde_json::from_str(text).unwrap_or_default();
@@ -138,6 +148,7 @@ impl Evictions {
 
     fn goes(&mut self, pod: &Value, at: Timestamp) -> Option<Violation> {
         let saves = *self.chosen.get(pod["spec"]["nodeName"].as_str()?)?;
+        self.number += 1;
         let before = self.came.remove(&uid(pod)).map(|came| came.after);
         self.owed.entry(owner(pod)?).or_default().push_back(Eviction { at, saves });
         let again = |before: Eviction| saves && before.saves && at.duration_since(before.at) < LEFT_ALONE_FOR;

@@ -27,13 +27,36 @@ fn claim(name: &str, reason: Option<&str>, annotations: &Value) -> Arc<Value> {
 struct Eye {
     disruptions: Disruptions,
     worth: BTreeMap<String, f64>,
+    /// Since the last look.
+    written: Vec<Written>,
 }
 
 impl Eye {
     fn sees(&mut self, nodes: &[Arc<Value>], claims: &[Arc<Value>], budgets: &Value, minute: i64) -> Vec<String> {
         let pools = [Arc::new(json!({"metadata": {"name": "p"}, "spec": {"disruption": {"budgets": budgets}}}))];
-        let scene = Scene { nodes, claims, pools: &pools, worth: &self.worth, swing: 0.0, now: at(minute) };
+        let written = std::mem::take(&mut self.written);
+        let scene =
+            Scene { nodes, claims, written: &written, pools: &pools, worth: &self.worth, swing: 0.0, now: at(minute) };
         self.disruptions.look(scene).iter().map(ToString::to_string).collect()
+    }
+}
+
+/// DIS-53: also those who were chosen and let go between two looks.
+#[test]
+fn budgets_hold_between_looks() {
+    let nodes: Vec<_> = (0..11).map(|number| node(&format!("n{number}"), false)).collect();
+    let write = |name: &str, reason: Option<&str>| Written {
+        at: at(0),
+        old: None,
+        new: Some(claim(name, reason, &Value::Null)),
+    };
+    let gone = |name: &str| Written { at: at(0), old: Some(claim(name, None, &Value::Null)), new: None };
+    let one_by_one = vec![write("a", Some("Empty")), gone("a"), write("b", Some("Empty")), write("b", None)];
+    let at_once = vec![write("a", Some("Empty")), write("b", Some("Empty")), gone("a"), write("b", None)];
+    for (written, broken) in [(one_by_one, false), (at_once, true)] {
+        let mut eye = Eye { written, ..Eye::default() };
+        let found = eye.sees(&nodes, &[claim("b", None, &Value::Null)], &json!([{"nodes": "1"}]), 0);
+        assert_eq!(!found.is_empty(), broken, "{found:?}");
     }
 }
 
@@ -91,6 +114,25 @@ fn money_is_saved() {
         assert!(eye.sees(&[], &claims(false), &json!([]), 0).is_empty(), "{method}");
         let found = eye.sees(&[], &claims(true), &json!([]), 1);
         assert_eq!(!found.is_empty(), broken, "{method} {price}: {found:?}");
+    }
+}
+
+/// What was chosen and went between two looks counts, at what it cost when it was last seen.
+#[test]
+fn money_is_saved_between_looks() {
+    let going = json!({COMMAND: json!({"id": "x", "method": "single", "nodes": 1}).to_string()});
+    for (price, broken) in [(0.4, false), (0.6, true)] {
+        let mut eye = Eye { worth: [("a".to_owned(), 0.5)].into(), ..Eye::default() };
+        assert!(eye.sees(&[], &[claim("a", None, &Value::Null)], &json!([]), 0).is_empty());
+        let (old, new) = (Some(claim("a", None, &Value::Null)), Some(claim("a", Some("Underutilized"), &going)));
+        eye.written = vec![Written { at: at(0), old, new: new.clone() }, Written { at: at(0), old: new, new: None }];
+        eye.worth = [("new".to_owned(), price)].into();
+        let found = eye.sees(&[], &[claim("new", None, &json!({REPLACES: "x"}))], &json!([]), 1);
+        assert_eq!(
+            (!found.is_empty(), eye.disruptions.commands()),
+            (broken, usize::from(!broken)),
+            "{price}: {found:?}"
+        );
     }
 }
 
