@@ -72,15 +72,15 @@ pub struct Searched {
     pub outlook: Outlook,
 }
 
-/// Who goes first.
+/// Who goes first, by what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// Whoever saves most for the room that he gives up.
-    ByRoom,
+    Room,
     /// Whoever saves most for each pod that moves.
-    ByPods,
+    Pods,
     /// Whoever costs most for what he could hold; those whose shape does not suit the pods go all at once.
-    ByShape,
+    Shape,
 }
 
 /// What one order came up with.
@@ -111,8 +111,8 @@ impl<'a> Consolidation<'_, 'a, '_> {
         }
         let keeping = Keeping::of(&self.candidates, self.look);
         let (allowances, noted) = (self.allowances.clone(), self.notes.len());
-        let mut tried = self.search(Order::ByRoom, keeping, &worth, should_stop);
-        for (order, weight) in [(Order::ByPods, WEIGHED), (Order::ByShape, WEIGHED_MORE)] {
+        let mut tried = self.search(Order::Room, keeping, &worth, should_stop);
+        for (order, weight) in [(Order::Pods, WEIGHED), (Order::Shape, WEIGHED_MORE)] {
             if tried.commands.is_empty() || self.timed_out || self.candidates.len() > MANY {
                 break;
             }
@@ -144,11 +144,11 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let candidates = self.candidates.clone();
         let now = self.look.facts.now;
         let gain = |one: &'_ Candidate<'a>| match order {
-            Order::ByRoom => keeping.gain(one, one.cost_by_age(now)),
-            Order::ByPods => one.price.per_hour() / one.cost_by_age(now),
-            Order::ByShape => one.price.per_hour() / worth.full(one).max(f64::MIN_POSITIVE),
+            Order::Room => keeping.gain(one, one.cost_by_age(now)),
+            Order::Pods => one.price.per_hour() / one.cost_by_age(now),
+            Order::Shape => one.price.per_hour() / worth.full(one).max(f64::MIN_POSITIVE),
         };
-        let dissolves = order == Order::ByShape;
+        let dissolves = order == Order::Shape;
         let mut order: Vec<(f64, &Candidate<'a>)> = candidates.iter().map(|one| (gain(one), one)).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.name().cmp(b.1.name())));
         let mut left: Vec<&Candidate<'a>> = Vec::new();
