@@ -22,7 +22,7 @@ use crate::look::Look;
 /// What moving a pod counts where it is decided who goes first, as a part of what an hour of a pod costs on average.
 const MOVING: f64 = 0.3;
 /// And where sets are compared that save different amounts.
-const WEIGHED: f64 = 0.05;
+pub(crate) const WEIGHED: f64 = 0.05;
 /// Narrowings of the range in which the better mix of CPU and memory is looked for.
 const STEPS: usize = 24;
 /// And where hosts count too: each for every one of the other range.
@@ -93,12 +93,12 @@ impl Keeping {
 
     /// What a set that saves so much per hour is worth, with what it disturbs.
     pub(crate) fn value(&self, savings: f64, nodes: &[&Candidate<'_>]) -> f64 {
-        self.weighed(savings, nodes.iter().map(|one| one.reschedule_cost).sum())
+        self.weighed(savings, nodes.iter().map(|one| one.reschedule_cost).sum(), WEIGHED)
     }
 
-    /// The same, where it is known what is disturbed.
-    pub(crate) fn weighed(&self, savings: f64, disturbed: f64) -> f64 {
-        savings - self.moving * (WEIGHED / MOVING) * disturbed
+    /// The same, where it is known what is disturbed. `weight`: what moving a pod counts, of what it costs for an hour.
+    pub(crate) fn weighed(&self, savings: f64, disturbed: f64, weight: f64) -> f64 {
+        savings - self.moving * (weight / MOVING) * disturbed
     }
 }
 

@@ -104,10 +104,11 @@ pub fn compute(
 /// The same where several nodes may take their place.
 pub(crate) fn compute_several(
     candidates: &[&Candidate<'_>],
+    packed: bool,
     look: &Look<'_>,
     simulator: &mut Simulator<'_>,
 ) -> Result<Move, Hopeless> {
-    let question = Question { leave_unsettled_alone: true, ..Question::default() };
+    let question = Question { leave_unsettled_alone: true, packed, ..Question::default() };
     let found = of_simulated(simulator.without(candidates, question), candidates, look)?;
     if !found.replacements.is_empty() && fit_soon(candidates, look, simulator) {
         return Err(Hopeless::FitsSoon);

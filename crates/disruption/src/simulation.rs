@@ -24,6 +24,8 @@ pub(crate) use self::following::Kept;
 pub struct Question<'a> {
     /// Pods that run are not moved to nodes where pods have just come or gone (DIS-70).
     pub leave_unsettled_alone: bool,
+    /// New nodes are packed as cheaply as may be, instead of filled in the specified order; several may take the place of one.
+    pub packed: bool,
     /// Also pods that nobody may evict now: the node is broken, they have to come back elsewhere (V15-47).
     pub everybody: bool,
     /// Reserved capacity that is full makes the pods wait instead of going elsewhere; so many instances of this
@@ -237,7 +239,7 @@ impl<'a> Simulator<'a> {
             return None;
         }
         let options = self.options_for(question);
-        let asking = Asking { leave_unsettled_alone: question.leave_unsettled_alone };
+        let asking = Asking { leave_unsettled_alone: question.leave_unsettled_alone, packed: question.packed };
         let known = self.compiled()?;
         let (nodes, moved) = going(known, candidates)?;
         let plan = known.without(&nodes, asking, |answer| {
@@ -253,6 +255,7 @@ impl<'a> Simulator<'a> {
     pub(crate) fn settle<T>(
         &mut self,
         candidates: &[&Candidate<'_>],
+        packed: bool,
         approve: impl FnOnce(Simulated) -> Option<T>,
     ) -> Option<T> {
         let mut known = match std::mem::replace(&mut self.known, Known::Changed) {
@@ -263,7 +266,7 @@ impl<'a> Simulator<'a> {
             }
         };
         let found = going(&known, candidates).and_then(|(nodes, moved)| {
-            known.without(&nodes, Asking { leave_unsettled_alone: true }, |answer| {
+            known.without(&nodes, Asking { leave_unsettled_alone: true, packed }, |answer| {
                 let plan = answer.plan();
                 let homeless = self.homeless(&plan, &moved);
                 let found = approve(Simulated { plan, moved, homeless });

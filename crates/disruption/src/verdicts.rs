@@ -71,18 +71,19 @@ fn quick(candidate: &Candidate<'_>, look: &Look<'_>, simulator: &mut Simulator<'
     if known.has_room_for(node) {
         return Some((Verdict::Delete { savings: price }, Reads::Room));
     }
-    let (claim, trace) = known.without(&[node], Asking { leave_unsettled_alone: true }, |answer| {
-        if answer.homeless() > 0 || answer.moves_to_starting_nodes() {
-            return None;
-        }
-        let claim = match answer.claims() {
-            0 => Ok(None),
-            _ if plans_better => return None,
-            1 => Ok(Some(answer.claim()?)),
-            many => Err(Hopeless::ManyNodes(many)),
-        };
-        Some((claim, answer.trace()))
-    })??;
+    let (claim, trace) =
+        known.without(&[node], Asking { leave_unsettled_alone: true, ..Asking::default() }, |answer| {
+            if answer.homeless() > 0 || answer.moves_to_starting_nodes() {
+                return None;
+            }
+            let claim = match answer.claims() {
+                0 => Ok(None),
+                _ if plans_better => return None,
+                1 => Ok(Some(answer.claim()?)),
+                many => Err(Hopeless::ManyNodes(many)),
+            };
+            Some((claim, answer.trace()))
+        })??;
     let mut reads = Reads::Traced(trace);
     let verdict = match claim {
         Err(why) => Verdict::Stays(why),

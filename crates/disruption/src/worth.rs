@@ -60,6 +60,13 @@ impl Worth {
         self.cpu * resources.amount(CPU).as_f64() + self.memory * resources.amount(MEMORY).as_f64()
     }
 
+    /// What the node would hold if it were full of pods like those on it. Of what its pods use less of, a part is of no use then.
+    pub fn full(&self, candidate: &Candidate<'_>) -> f64 {
+        let (has, asked) = (candidate.node.allocatable(), &candidate.node.requested);
+        let used = |name: &str| asked.amount(name).as_f64() / has.amount(name).as_f64().max(f64::MIN_POSITIVE);
+        self.value(asked) / used(CPU).max(used(MEMORY)).max(f64::MIN_POSITIVE)
+    }
+
     /// What a node costs beyond what its pods are worth.
     pub fn waste(&self, candidate: &Candidate<'_>) -> f64 {
         candidate.price.per_hour() - self.value(&candidate.node.requested)

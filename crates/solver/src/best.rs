@@ -6,9 +6,9 @@
 //! place where the packing wanted it gets one in the specified order.
 
 mod caps;
-mod portfolio;
+pub(crate) mod portfolio;
 pub(crate) mod reading;
-mod replay;
+pub(crate) mod replay;
 pub(crate) mod zones;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! What would become of the pods of nodes that go, asked of one compiled snapshot.
 
 mod following;
+mod packed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct NodeId(usize);
 pub struct Asking {
     /// Pods that run are not moved to nodes where pods have just come or gone (SCH-98).
     pub leave_unsettled_alone: bool,
+    /// New nodes are packed as whoever looks for cheaper plans does it, where that costs less than the specified order.
+    pub packed: bool,
 }
 
 /// One snapshot, compiled once, and what it would be without some of its nodes. Every answer is what a pass over the
@@ -56,6 +59,7 @@ pub struct WhatIf {
     /// Some answer was kept, so it is not the cluster as it is.
     has_kept: bool,
     known: following::Known,
+    market: packed::Market,
 }
 
 impl std::fmt::Debug for WhatIf {
@@ -128,6 +132,7 @@ impl WhatIf {
             kept_claims: 0,
             has_kept: false,
             known,
+            market: packed::Market::new(snapshot, rules),
         })
     }
 
@@ -198,8 +203,12 @@ impl WhatIf {
             }
         }
         pass.compiled.pods.sort(&self.ranks, &mut order);
+        let left = asking.packed.then(|| pass.mark());
         pass.run_some(&order, &mut || false);
         let claims = self.kept_claims;
+        if let Some(left) = left.filter(|_| pass.claims.len() > claims) {
+            self.market.improve(&mut pass, &order, claims, &left);
+        }
         let mut answer = Answer { pass: &mut pass, order: &order, first_claim: claims, kept: false };
         let seen = look(&mut answer);
         if answer.kept {

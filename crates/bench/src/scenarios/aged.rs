@@ -212,7 +212,14 @@ impl Aged {
             let mut candidates = look.candidates(Class::Graceful, &mut Vec::new());
             candidates.retain(|candidate| going.contains(candidate.name()));
             let all: Vec<&Candidate<'_>> = candidates.iter().collect();
-            simulator(&look).without(&all, Question { leave_unsettled_alone: true, ..Question::default() })
+            let mut known = simulator(&look);
+            let question = Question { leave_unsettled_alone: true, ..Question::default() };
+            let simulated = known.without(&all, question);
+            if simulated.claims().iter().all(|claim| planned(command, claim).is_some()) {
+                simulated
+            } else {
+                known.without(&all, Question { packed: true, ..question })
+            }
         };
         let pods: Vec<Arc<PodView>> = {
             let gone = self.snapshot.nodes.iter().filter(|node| going.contains(node.name()));
@@ -221,7 +228,7 @@ impl Aged {
         self.snapshot.nodes.retain(|node| !going.contains(node.name()));
         let mut new: Vec<ExistingNode> = Vec::new();
         for (at, claim) in simulated.claims().iter().enumerate() {
-            let wanted = command.replacement_for(claim).unwrap_or(claim);
+            let wanted = planned(command, claim).unwrap_or(claim);
             new.push(self.launched(wanted, 100_000 + turn * 1000 + at));
         }
         self.bind(pods, &simulated.plan, new);
@@ -274,6 +281,11 @@ impl Aged {
         let kind = first.and_then(|offering| offering.capacity_type()).unwrap_or(labels::CAPACITY_TYPE_ON_DEMAND);
         empty_node(number, known, zone, kind)
     }
+}
+
+/// What was planned for these pods, if it was for nobody else.
+fn planned<'c>(command: &'c Command, claim: &PlannedClaim) -> Option<&'c PlannedClaim> {
+    command.replacement_for(claim).filter(|planned| planned.pods.iter().eq(claim.pods.iter()))
 }
 
 pub fn simulator<'a>(look: &Look<'a>) -> Simulator<'a> {

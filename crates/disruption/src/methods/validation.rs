@@ -9,7 +9,7 @@ use crate::balanced;
 use crate::budgets::Allowance;
 use crate::candidates::Candidate;
 use crate::look::{Look, sources};
-use crate::option;
+use crate::option::{self, Move};
 use crate::simulation::Simulator;
 
 /// Why a command is not started (DIS-146).
@@ -96,11 +96,7 @@ fn validate_all(command: &Command, look: &Look<'_>, simulator: &mut Simulator<'_
         return Err(Invalid::Budget);
     }
     let nodes: Vec<&Candidate<'_>> = still.iter().collect();
-    let compute = if command.replacements.len() > 1 { option::compute_several } else { option::compute };
-    let found = compute(&nodes, look, simulator).map_err(|_| Invalid::Scheduling)?;
-    if !are_still_wanted(&command.replacements, found.simulated.claims()) {
-        return Err(Invalid::Scheduling);
-    }
+    let found = still_found(command, &nodes, look, simulator).ok_or(Invalid::Scheduling)?;
     let price: f64 = still.iter().map(|candidate| candidate.price.per_hour()).sum();
     let replaced: f64 = command.replacements.iter().map(|claim| claim.price.per_hour()).sum();
     let savings = price - replaced;
@@ -116,6 +112,27 @@ fn validate_all(command: &Command, look: &Look<'_>, simulator: &mut Simulator<'_
     }
     let receiving = found.simulated.receiving(&look.snapshot.pending);
     Ok(Command { receiving, savings, ..command.clone() })
+}
+
+/// What the nodes amount to now, if it is what was planned. Replacements may have been packed, also a single one.
+fn still_found(
+    command: &Command,
+    nodes: &[&Candidate<'_>],
+    look: &Look<'_>,
+    simulator: &mut Simulator<'_>,
+) -> Option<Move> {
+    let planned = &command.replacements;
+    let wanted = |found: &Move| are_still_wanted(planned, found.simulated.claims());
+    let first = if planned.len() > 1 {
+        option::compute_several(nodes, false, look, simulator)
+    } else {
+        option::compute(nodes, look, simulator)
+    };
+    let may_be_packed = !planned.is_empty() && !look.gates.specified_search;
+    first.ok().filter(wanted).or_else(|| {
+        let packed = may_be_packed.then(|| option::compute_several(nodes, true, look, simulator).ok()).flatten();
+        packed.filter(wanted)
+    })
 }
 
 /// As many nodes are wanted, and each may be of all the types that were planned (DIS-144).

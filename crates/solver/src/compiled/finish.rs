@@ -139,6 +139,19 @@ impl Pass<'_> {
         plan
     }
 
+    /// What claims from this number on cost per hour; `None` where one of them would not be had.
+    pub(crate) fn cost_of_claims(&mut self, first: usize) -> Option<f64> {
+        let mut offers = std::mem::take(&mut self.compiled.offers);
+        let mut cost = Some(0.0);
+        for claim in self.claims.iter().skip(first) {
+            let offer = offers.of(claim, self.compiled, &self.options);
+            let price = (offer.enough && offer.price != Price::MAX).then(|| offer.price.per_hour());
+            cost = cost.zip(price).map(|(cost, price)| cost + price);
+        }
+        self.compiled.offers = offers;
+        cost
+    }
+
     /// Adds the claims to the plan; their numbers there.
     pub(crate) fn finish_claims(
         &mut self,

@@ -9,7 +9,27 @@ use crate::best::Engine;
 
 impl<'a> Engine<'a> for Pass<'_> {
     fn on_node(&mut self, pod: &'a PodView) -> bool {
-        let Some(trial) = self.trial_of(pod) else { return false };
+        self.trial_of(pod).is_some_and(|trial| self.try_on_node(trial))
+    }
+
+    fn open(&mut self, pod: &'a PodView, pool: usize) -> Option<usize> {
+        let trial = self.trial_of(pod)?;
+        self.try_open(trial, pool)
+    }
+
+    fn open_in(&mut self, pod: &'a PodView, pool: usize, zone: &str) -> Option<usize> {
+        let trial = self.trial_of(pod)?;
+        self.try_open_in(trial, pool, zone)
+    }
+
+    fn add(&mut self, pod: &'a PodView, claim: usize) -> bool {
+        self.trial_of(pod).is_some_and(|trial| self.add_to(trial, claim))
+    }
+}
+
+/// What an [`Engine`] is asked for, of a pod that is known by its place.
+impl Pass<'_> {
+    pub(crate) fn try_on_node(&mut self, trial: Trial) -> bool {
         let Some(rules) = self.host_rules(trial) else { return false };
         self.new_turn();
         let placed = self.place_on_node(trial, &rules).is_some();
@@ -17,16 +37,14 @@ impl<'a> Engine<'a> for Pass<'_> {
         placed
     }
 
-    fn open(&mut self, pod: &'a PodView, pool: usize) -> Option<usize> {
-        let trial = self.trial_of(pod)?;
+    pub(crate) fn try_open(&mut self, trial: Trial, pool: usize) -> Option<usize> {
         let rules = self.host_rules(trial)?;
         self.new_turn();
         let addition = self.try_new(trial, pool, &rules).ok()?;
         Some(self.open_with(trial, pool, addition))
     }
 
-    fn open_in(&mut self, pod: &'a PodView, pool: usize, zone: &str) -> Option<usize> {
-        let trial = self.trial_of(pod)?;
+    pub(crate) fn try_open_in(&mut self, trial: Trial, pool: usize, zone: &str) -> Option<usize> {
         let rules = self.host_rules(trial)?;
         self.new_turn();
         let here = Requirements::from_iter([Requirement::any_of(labels::ZONE, [zone])]);
@@ -35,10 +53,6 @@ impl<'a> Engine<'a> for Pass<'_> {
         let req = self.compiled.algebra.lenient(own, here)?;
         let addition = self.try_new_as(trial, pool, req, &rules).ok()?;
         Some(self.open_with(trial, pool, addition))
-    }
-
-    fn add(&mut self, pod: &'a PodView, claim: usize) -> bool {
-        self.trial_of(pod).is_some_and(|trial| self.add_to(trial, claim))
     }
 }
 

@@ -64,7 +64,7 @@ fn same_answers(cluster: &Cluster) {
     questions.push(&[]);
     questions.extend(nodes.windows(1));
     for (turn, going) in questions.into_iter().enumerate() {
-        let asking = Asking { leave_unsettled_alone: turn % 3 != 0 };
+        let asking = Asking { leave_unsettled_alone: turn % 3 != 0, ..Asking::default() };
         let want = from_scratch(cluster, &snapshot, going, asking);
         assert_eq!(text(&ask(&mut known, going, asking)), text(&want), "without {going:?}");
     }
@@ -87,6 +87,27 @@ proptest! {
             cluster.add(pod);
         }
         same_answers(&cluster);
+    }
+
+    /// New nodes that are packed cost no more than those in the specified order, nobody loses his place for it, and the question
+    /// leaves no trace.
+    #[test]
+    fn packed_answers_cost_no_more(mut cluster in any_cluster(Overrides::Some)) {
+        cluster.devices = None;
+        cluster.launched = Launched::Initialized;
+        if cluster.options.reserved == crate::Reserved::Strict {
+            cluster.pass();
+        }
+        let snapshot = cluster.snapshot();
+        let mut known = what_if(&cluster, &snapshot);
+        let nodes = active(&snapshot);
+        for going in nodes.windows(1).chain(nodes.chunks(3)).chain([&nodes[..]]) {
+            let before = ask(&mut known, going, Asking::default());
+            let packed = ask(&mut known, going, Asking { packed: true, ..Asking::default() });
+            prop_assert!(packed.cost_per_hour() <= before.cost_per_hour() + 1e-9);
+            prop_assert!(packed.placed.len() >= before.placed.len());
+            prop_assert_eq!(text(&ask(&mut known, going, Asking::default())), text(&before));
+        }
     }
 }
 

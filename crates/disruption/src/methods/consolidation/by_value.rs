@@ -6,6 +6,9 @@
 //! them is looked for of which the others can take most, or a short one that is better replaced as a whole. Then nodes whose
 //! pods still find room go one by one, and what is left is tried in small groups with new nodes, then one by one. Every
 //! command is found in the cluster that those before it leave behind, and a node that receives pods stays, so no pod moves twice.
+//!
+//! Where the others have little room, a third way is tried: all nodes whose shape does not suit the pods go at once, and what does not
+//! fit elsewhere is packed onto new ones. It moves more pods, so it has to save clearly more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +19,7 @@ use super::{Command, Consolidation, Decided, Method, WINDOW};
 use crate::balanced;
 use crate::candidates::Candidate;
 use crate::command::Decision;
-use crate::keeping::Keeping;
+use crate::keeping::{Keeping, WEIGHED};
 use crate::look::sources;
 use crate::option::{self, Part, Stands};
 use crate::simulation::Question;
@@ -34,6 +37,17 @@ const ROUNDS: usize = 4;
 const TOGETHER: usize = 16;
 /// Attempts to leave out what does not fit.
 const ATTEMPTS: usize = 6;
+
+/// A node of the wrong shape costs so many times what it can hold is worth.
+const ILL_SHAPED: f64 = 1.15;
+/// New nodes cost so many times what their pods are worth, about.
+const PACKED: f64 = 1.06;
+/// Numbers of nodes of which it is worked out what would really take their place.
+const PROMISING: usize = 4;
+/// There is little room where pods worth this part of what the nodes cost do not fit elsewhere.
+const LITTLE_ROOM: f64 = 0.1;
+/// What moving a pod counts, of what it costs for an hour, where nodes are dissolved: many more pods move for it.
+const WEIGHED_MORE: f64 = 0.1;
 
 /// What there is to save, per hour.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -58,13 +72,15 @@ pub struct Searched {
     pub outlook: Outlook,
 }
 
-/// Who goes first.
+/// Who goes first, by what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// Whoever saves most for the room that he gives up.
-    ByRoom,
+    Room,
     /// Whoever saves most for each pod that moves.
-    ByPods,
+    Pods,
+    /// Whoever costs most for what he could hold; those whose shape does not suit the pods go all at once.
+    Shape,
 }
 
 /// What one order came up with.
@@ -75,10 +91,10 @@ struct Tried {
 }
 
 impl Tried {
-    fn value(&self, keeping: Keeping) -> f64 {
+    fn value(&self, keeping: Keeping, weight: f64) -> f64 {
         let savings: f64 = self.commands.iter().map(|command| command.savings).sum();
         let going = self.commands.iter().flat_map(|command| &command.going);
-        keeping.weighed(savings, going.map(|going| going.reschedule_cost).sum())
+        keeping.weighed(savings, going.map(|going| going.reschedule_cost).sum(), weight)
     }
 }
 
@@ -95,12 +111,15 @@ impl<'a> Consolidation<'_, 'a, '_> {
         }
         let keeping = Keeping::of(&self.candidates, self.look);
         let (allowances, noted) = (self.allowances.clone(), self.notes.len());
-        let mut tried = self.search(Order::ByRoom, keeping, should_stop);
-        if !tried.commands.is_empty() && !self.timed_out && self.candidates.len() <= MANY {
+        let mut tried = self.search(Order::Room, keeping, &worth, should_stop);
+        for (order, weight) in [(Order::Pods, WEIGHED), (Order::Shape, WEIGHED_MORE)] {
+            if tried.commands.is_empty() || self.timed_out || self.candidates.len() > MANY {
+                break;
+            }
             let notes = self.notes.split_off(noted);
-            self.allowances = allowances;
-            let other = self.search(Order::ByPods, keeping, should_stop);
-            if self.timed_out || other.value(keeping) <= tried.value(keeping) {
+            self.allowances.clone_from(&allowances);
+            let other = self.search(order, keeping, &worth, should_stop);
+            if self.timed_out || other.value(keeping, weight) <= tried.value(keeping, weight) {
                 self.notes.truncate(noted);
                 self.notes.extend(notes);
                 self.timed_out = false;
@@ -115,13 +134,21 @@ impl<'a> Consolidation<'_, 'a, '_> {
     }
 
     /// Commands that are found where nodes go in this order.
-    fn search(&mut self, order: Order, keeping: Keeping, should_stop: &mut dyn FnMut() -> bool) -> Tried {
+    fn search(
+        &mut self,
+        order: Order,
+        keeping: Keeping,
+        worth: &Worth,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) -> Tried {
         let candidates = self.candidates.clone();
         let now = self.look.facts.now;
         let gain = |one: &'_ Candidate<'a>| match order {
-            Order::ByRoom => keeping.gain(one, one.cost_by_age(now)),
-            Order::ByPods => one.price.per_hour() / one.cost_by_age(now),
+            Order::Room => keeping.gain(one, one.cost_by_age(now)),
+            Order::Pods => one.price.per_hour() / one.cost_by_age(now),
+            Order::Shape => one.price.per_hour() / worth.full(one).max(f64::MIN_POSITIVE),
         };
+        let dissolves = order == Order::Shape;
         let mut order: Vec<(f64, &Candidate<'a>)> = candidates.iter().map(|one| (gain(one), one)).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.name().cmp(b.1.name())));
         let mut left: Vec<&Candidate<'a>> = Vec::new();
@@ -135,6 +162,13 @@ impl<'a> Consolidation<'_, 'a, '_> {
             }
         }
         let mut commands = Vec::new();
+        if dissolves {
+            let gone = self.dissolve(&left, keeping, worth, &mut commands, should_stop);
+            left.retain(|one| !gone.contains(one.name()));
+            if gone.is_empty() {
+                return Tried { commands, skipped };
+            }
+        }
         for _ in 0..ROUNDS {
             let gone = self.front(&left, keeping, &mut commands, should_stop);
             left.retain(|one| !gone.contains(one.name()));
@@ -145,7 +179,8 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let before = commands.len();
         let gone = self.one_by_one(&left, &mut commands, should_stop);
         left.retain(|one| !gone.contains(one.name()));
-        if commands.len() > before + 1 {
+        // What was packed would be filled in the specified order when it is looked at again.
+        if commands.len() > before + 1 && !dissolves {
             commands = self.merge_deletes(&commands, &candidates);
         }
         self.replace_groups(&left, &mut commands, should_stop);
@@ -162,7 +197,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
     fn clean<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> Vec<&'n Candidate<'a>> {
         let ids = self.ids(nodes);
         let Some(known) = self.simulator.compiled() else { return Vec::new() };
-        let stuck = known.without(&ids, Asking { leave_unsettled_alone: true }, |answer| {
+        let stuck = known.without(&ids, Asking { leave_unsettled_alone: true, ..Asking::default() }, |answer| {
             let stuck: BTreeSet<String> =
                 answer.overflow().filter_map(|pod| pod.node_name.as_ref()).map(Into::into).collect();
             if answer.moves_to_starting_nodes() { None } else { Some(stuck) }
@@ -280,7 +315,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
                 count /= 2;
             }
             let nodes: Vec<&Candidate<'a>> = commands[at..at + count].iter().flat_map(nodes_of).collect();
-            let receiving = self.simulator.settle(&nodes, |simulated| {
+            let receiving = self.simulator.settle(&nodes, false, |simulated| {
                 Some(nodes.iter().flat_map(|node| received(node, &simulated.plan)).collect::<Vec<_>>())
             });
             if count == 1 {
@@ -306,7 +341,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let mut best: Option<(f64, usize)> = None;
         for count in 2..=nodes.len().min(TOGETHER) {
             let front = &nodes[..count];
-            if let Ok(found) = option::compute_several(front, self.look, self.simulator) {
+            if let Ok(found) = option::compute_several(front, false, self.look, self.simulator) {
                 let value = keeping.value(found.savings, front);
                 if value > best.map_or(beat, |(value, _)| value) {
                     best = Some((value, count));
@@ -314,6 +349,72 @@ impl<'a> Consolidation<'_, 'a, '_> {
             }
         }
         best.map(|(_, count)| count)
+    }
+
+    /// Nodes that cost far more than what they could hold, from the front, of which so many go at once that it is worth most: what does
+    /// not fit elsewhere gets new nodes that suit it. Who went.
+    fn dissolve(
+        &mut self,
+        nodes: &[&Candidate<'a>],
+        keeping: Keeping,
+        worth: &Worth,
+        commands: &mut Vec<Command>,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) -> BTreeSet<String> {
+        let mut nodes = self.allowed(nodes);
+        nodes.retain(|one| one.price.per_hour() > worth.full(one) * ILL_SHAPED);
+        nodes.truncate(WINDOW);
+        let Some(count) = self.best_to_dissolve(&nodes, keeping, worth, should_stop) else { return BTreeSet::new() };
+        // As one command: alone, each of them would send its pods to the others.
+        let going = &nodes[..count];
+        let Some(command) = self.settle(going, true, |_| true) else { return BTreeSet::new() };
+        commands.push(command);
+        going.iter().map(|node| node.name().to_owned()).collect()
+    }
+
+    /// How many of the nodes, from the front, are best dissolved. None where others have room for nearly all of their pods: deletes
+    /// find the same then, and move fewer.
+    fn best_to_dissolve(
+        &mut self,
+        nodes: &[&Candidate<'a>],
+        keeping: Keeping,
+        worth: &Worth,
+        should_stop: &mut dyn FnMut() -> bool,
+    ) -> Option<usize> {
+        let mut guessed: Vec<(f64, usize)> = Vec::new();
+        for part in (1..=PARTS).rev() {
+            self.timed_out |= should_stop();
+            let count = nodes.len() * part / PARTS;
+            if count < 2 || self.timed_out {
+                break;
+            }
+            let front = &nodes[..count];
+            let price: f64 = front.iter().map(|one| one.price.per_hour()).sum();
+            let overflow = self.overflow(front, worth);
+            if part == PARTS && overflow < price * LITTLE_ROOM {
+                return None;
+            }
+            guessed.push((keeping.value(price - PACKED * overflow, front), count));
+        }
+        guessed.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let first = guessed.first().map(|(_, count)| *count).filter(|_| !self.timed_out);
+        let packed = guessed.iter().take(PROMISING).filter_map(|(_, count)| {
+            let front = &nodes[..*count];
+            let found = option::compute_several(front, true, self.look, self.simulator).ok()?;
+            Some((keeping.value(found.savings, front), *count))
+        });
+        let best = packed.max_by(|a, b| a.0.total_cmp(&b.0));
+        best.map(|(_, count)| count).or(first).filter(|_| first.is_some())
+    }
+
+    /// What pods that find no room elsewhere are worth.
+    fn overflow(&mut self, nodes: &[&Candidate<'a>], worth: &Worth) -> f64 {
+        let ids = self.ids(nodes);
+        let Some(known) = self.simulator.compiled() else { return f64::MAX };
+        let asking = Asking { leave_unsettled_alone: true, ..Asking::default() };
+        let overflow =
+            known.without(&ids, asking, |answer| answer.overflow().map(|pod| worth.value(&pod.requests)).sum());
+        overflow.unwrap_or(f64::MAX)
     }
 
     /// What pools with a say in it would say of deleting the nodes.
@@ -328,7 +429,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         if nodes.is_empty() {
             return BTreeSet::new();
         }
-        let settled = self.simulator.settle(nodes, |simulated| {
+        let settled = self.simulator.settle(nodes, false, |simulated| {
             (simulated.homeless.is_empty() && simulated.plan.placed.values().all(is_existing)).then_some(simulated)
         });
         let Some(simulated) = settled else { return BTreeSet::new() };
@@ -395,13 +496,13 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let mut gone = BTreeSet::new();
         let mut together: Vec<&Candidate<'a>> = Vec::new();
         for part in parts {
-            match self.settle(&part.nodes, |parts| parts == 1) {
+            match self.settle(&part.nodes, false, |parts| parts == 1) {
                 Some(command) => commands.push(command),
                 None => together.extend(&part.nodes),
             }
             gone.extend(part.nodes.iter().map(|node| node.name().to_owned()));
         }
-        match self.settle(&together, |_| true) {
+        match self.settle(&together, false, |_| true) {
             Some(command) => commands.push(command),
             None => together.iter().for_each(|node| _ = gone.remove(node.name())),
         }
@@ -409,7 +510,12 @@ impl<'a> Consolidation<'_, 'a, '_> {
     }
 
     /// The nodes as a command, if all of its parts stand and there are so many of them; taken from the budgets.
-    fn settle(&mut self, nodes: &[&Candidate<'a>], wanted: impl FnOnce(usize) -> bool) -> Option<Command> {
+    fn settle(
+        &mut self,
+        nodes: &[&Candidate<'a>],
+        packed: bool,
+        wanted: impl FnOnce(usize) -> bool,
+    ) -> Option<Command> {
         if nodes.is_empty() {
             return None;
         }
@@ -419,7 +525,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
         }
         let (look, totals) = (self.look, &self.totals);
         let soon = option::fit_soon(nodes, look, self.simulator);
-        let (found, simulated) = self.simulator.settle(nodes, |simulated| {
+        let (found, simulated) = self.simulator.settle(nodes, packed, |simulated| {
             let parts = option::parts(&simulated, nodes);
             let found: Vec<Stands> =
                 parts.iter().map(|part| part.stands(&simulated, soon, look, totals)).collect::<Option<_>>()?;
