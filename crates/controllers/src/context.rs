@@ -33,7 +33,7 @@ use crate::patch::{ignore_gone, says_gone};
 use crate::queue::Queue;
 use crate::report::{Observability, Report};
 use crate::sharing::Sharing;
-use crate::watches::{PodClasses, PodObject};
+use crate::watches::PodClasses;
 
 /// How pending pods are gathered before a pass (API-159).
 #[derive(Debug, Clone, Copy)]
@@ -309,8 +309,7 @@ impl Context {
 
     /// Takes note of a pod that the API answered with.
     pub(crate) fn note_pod(&self, pod: &Pod) {
-        let read = PodObject::of(pod).map_err(|error| error.to_string());
-        match read.and_then(|object| self.pod_classes.read(&object, self.provider.label_rules())) {
+        match self.pod_classes.read_answer(pod, self.provider.label_rules()) {
             Ok(pod) => {
                 self.report.problems(&pod.problems);
                 self.state().apply(Change::Pod(pod.view));

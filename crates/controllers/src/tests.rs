@@ -1,5 +1,6 @@
 //! One reconcile at a time, on an API in the process and with a cloud that does as it is told.
 
+mod binary;
 mod claims;
 mod collecting;
 mod commands;

@@ -6,5 +6,6 @@
 pub mod aws;
 pub mod build;
 pub mod control_plane;
+pub mod protobuf;
 
 pub use control_plane::ControlPlane;

@@ -10,9 +10,9 @@ use karpenter_api::names::annotations::DISRUPTION_COST;
 use karpenter_model::labels::LabelRules;
 use karpenter_model::pod::{PodClass, PodId, PodOwner, PodTemplate, PodView};
 use karpenter_model::shared::Shared;
-use kube::Resource as _;
 
-use super::pod_text::{Digest, PodObject, PodText};
+use super::pod_text::{Common, Digest, PodObject, PodText};
+use super::pod_wire;
 use crate::sharing::Sharing;
 
 /// A pod that a watch brought, with what metrics want to know beyond the view.
@@ -95,13 +95,20 @@ impl PodClasses {
         Self { manages_deletion_costs, ..Self::default() }
     }
 
+    /// A pod that was not watched but answered with.
+    pub(crate) fn read_answer(&self, pod: &Pod, rules: &LabelRules) -> Result<SeenPod, String> {
+        let text = serde_json::to_string(pod).map_err(|error| error.to_string())?;
+        let object = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        self.read(&object, rules)
+    }
+
     /// The pod as decisions see it; an error when it is no pod.
-    pub fn read(&self, object: &PodObject, rules: &LabelRules) -> Result<SeenPod, String> {
+    pub fn read(&self, object: &PodObject<'_>, rules: &LabelRules) -> Result<SeenPod, String> {
         let content = object.content.as_ref().map_err(Clone::clone)?;
         if let Some(facts) = content.digest.and_then(|digest| self.lock().facts.get(&digest).cloned()) {
             return Ok(self.seen(object, content, &facts, Vec::new()));
         }
-        let (facts, problems) = convert(object, content, rules).map_err(|error| error.to_string())?;
+        let (facts, problems) = convert(object, content, rules)?;
         let facts = Arc::new(self.lock().shared(facts));
         // Problems name the pod, so they are found again for each.
         if let Some(digest) = content.digest.filter(|_| problems.is_empty() && facts.class.unplannable.is_none()) {
@@ -121,18 +128,17 @@ impl PodClasses {
 
     fn seen(
         &self,
-        object: &PodObject,
-        content: &PodText,
+        object: &PodObject<'_>,
+        content: &PodText<'_>,
         facts: &Arc<PodFacts>,
         mut problems: Vec<Problem>,
     ) -> SeenPod {
-        let meta = object.meta();
         let (namespace, node_name, nominated_node_name) = {
             let sharing = &mut self.lock().sharing;
             let mut shared = |text: Option<&str>| text.map(|text| sharing.text(text));
-            (shared(meta.namespace.as_deref()), shared(content.node.as_deref()), shared(content.nominated.as_deref()))
+            (shared(Some(&object.namespace)), shared(content.node.as_deref()), shared(content.nominated.as_deref()))
         };
-        let id = PodId::new(namespace.unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
+        let id = PodId::new(namespace.unwrap_or_default(), &*object.name);
         let theirs = content.deletion_cost.as_deref().filter(|_| !self.manages_deletion_costs);
         let cost = convert::deletion_cost(theirs, content.managed_cost.as_deref(), facts.says_disruption_cost);
         let deletion_cost = cost.unwrap_or_else(|error| {
@@ -141,7 +147,7 @@ impl PodClasses {
         });
         let view = PodView {
             id,
-            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            uid: (&*object.uid).into(),
             created_at: content.created.unwrap_or(Timestamp::UNIX_EPOCH).into(),
             deleting_since: content.deleted.map(Into::into),
             started_at: content.started.map(Into::into),
@@ -163,8 +169,8 @@ impl PodClasses {
             view: Arc::new(view),
             scheduled_at: content.scheduled_at,
             ready_at: content.ready_at,
-            deletion_cost: content.deletion_cost.clone(),
-            managed_cost: content.managed_cost.clone(),
+            deletion_cost: content.deletion_cost.as_deref().map(Into::into),
+            managed_cost: content.managed_cost.as_deref().map(Into::into),
             problems,
         }
     }
@@ -176,17 +182,13 @@ impl PodClasses {
 }
 
 fn convert(
-    object: &PodObject,
-    content: &PodText,
+    object: &PodObject<'_>,
+    content: &PodText<'_>,
     rules: &LabelRules,
-) -> Result<(PodFacts, Vec<Problem>), serde_json::Error> {
-    let mut pod: Pod = serde_json::from_slice(&content.common)?;
-    if !content.node_affinity.is_empty() {
-        let node_affinity: Option<NodeAffinity> = serde_json::from_slice(&content.node_affinity)?;
-        pod.spec.get_or_insert_default().affinity.get_or_insert_default().node_affinity = node_affinity;
-    }
+) -> Result<(PodFacts, Vec<Problem>), String> {
+    let mut pod = whole(&content.common)?;
     // Problems name the pod, and so do the claims of its volumes.
-    pod.metadata.name.clone_from(&object.meta().name);
+    pod.metadata.name = Some(object.name.clone().into_owned());
     let converted = convert::pod(&pod, rules);
     let view = converted.view;
     let annotations = pod.metadata.annotations.as_ref();
@@ -199,6 +201,22 @@ fn convert(
         class: view.class,
     };
     Ok((facts, converted.problems))
+}
+
+/// What the pod may share, in the form that everything is converted from.
+fn whole(common: &Common<'_>) -> Result<Pod, String> {
+    match common {
+        Common::Json { pod, node_affinity } => {
+            let mut pod: Pod = serde_json::from_slice(pod).map_err(|error| error.to_string())?;
+            if !node_affinity.is_empty() {
+                let node_affinity: Option<NodeAffinity> =
+                    serde_json::from_slice(node_affinity).map_err(|error| error.to_string())?;
+                pod.spec.get_or_insert_default().affinity.get_or_insert_default().node_affinity = node_affinity;
+            }
+            Ok(pod)
+        }
+        Common::Wire { pod, of_daemon_set } => pod_wire::whole(pod, *of_daemon_set),
+    }
 }
 
 #[cfg(test)]

@@ -11,30 +11,30 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::serde::de::{Deserialize, Deserializer};
-use karpenter_model::pod::PodPhase;
-use kube::Resource;
+use karpenter_model::pod::{PodId, PodPhase};
 
-use self::copy::{Copied, Text};
+use self::copy::Copied;
+pub(super) use self::copy::Text;
 
-/// Name and version of a pod, and the pod itself unless it could not be read.
+/// Name and version of a pod, and the pod itself unless it could not be read. It borrows from the bytes that it was read from.
 #[derive(Debug, Clone)]
-pub struct PodObject {
-    meta: ObjectMeta,
-    pub(super) content: Result<PodText, String>,
+pub struct PodObject<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) namespace: Cow<'a, str>,
+    pub(super) uid: Cow<'a, str>,
+    pub(super) version: Cow<'a, str>,
+    pub(super) content: Result<PodText<'a>, String>,
 }
 
-/// What is the pod's own, and a copy of what it may share.
-#[derive(Debug, Clone)]
-pub(super) struct PodText {
+/// What is the pod's own, and where to find what it may share.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PodText<'a> {
     pub(super) created: Option<Timestamp>,
     pub(super) deleted: Option<Timestamp>,
     pub(super) started: Option<Timestamp>,
-    pub(super) node: Option<String>,
-    pub(super) nominated: Option<String>,
+    pub(super) node: Text<'a>,
+    pub(super) nominated: Text<'a>,
     pub(super) phase: PodPhase,
     pub(super) unschedulable: bool,
     pub(super) unjudged: bool,
@@ -44,80 +44,68 @@ pub(super) struct PodText {
     pub(super) scheduled_at: Option<Timestamp>,
     pub(super) ready_at: Option<Timestamp>,
     /// What ReplicaSets are told about the pod, and what of that we said.
-    pub(super) deletion_cost: Option<Box<str>>,
-    pub(super) managed_cost: Option<Box<str>>,
+    pub(super) deletion_cost: Text<'a>,
+    pub(super) managed_cost: Text<'a>,
     /// Of everything that pods of a workload have in common; `None` when the pod's name plays a part in it.
     pub(super) digest: Option<Digest>,
-    /// The pod as JSON, without what is its own and without what nobody reads.
-    pub(super) common: Vec<u8>,
-    /// The affinity to nodes, which is not in `common`; empty for pods of DaemonSets. Their controller pins each to its
-    /// node: such a pod never goes elsewhere, and what the DaemonSet asks of other nodes is read from its template.
-    pub(super) node_affinity: Vec<u8>,
+    pub(super) common: Common<'a>,
+}
+
+/// What the pod may share with others. Pods of DaemonSets have no affinity to nodes there: their controller pins each to its
+/// node, such a pod never goes elsewhere, and what the DaemonSet asks of other nodes is read from its template.
+#[derive(Debug, Clone)]
+pub(super) enum Common<'a> {
+    /// The pod without what is its own and without what nobody reads.
+    Json { pod: Vec<u8>, node_affinity: Vec<u8> },
+    /// The whole pod; it is looked at again only if nobody has what it has.
+    Wire { pod: &'a [u8], of_daemon_set: bool },
+}
+
+impl Default for Common<'_> {
+    fn default() -> Self {
+        Self::Wire { pod: &[], of_daemon_set: false }
+    }
 }
 
 /// 128 bits under keys that are random in each process: nobody can make two that are equal, and chance will not.
 pub(super) type Digest = (u64, u64);
 
-impl PodObject {
-    /// For a pod that was not watched but answered with.
-    pub(crate) fn of(pod: &Pod) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(&serde_json::to_string(pod)?)
-    }
-}
-
-impl Resource for PodObject {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
+impl PodObject<'_> {
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
+    /// The version of the API that brought it.
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
+    pub(super) fn id(&self) -> PodId {
+        PodId::new(&*self.namespace, &*self.name)
     }
 }
 
 /// Fails only where the text is no JSON: whatever is wrong with one object, the watch goes on.
-impl<'de> Deserialize<'de> for PodObject {
+impl<'de: 'a, 'a> Deserialize<'de> for PodObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut copied = copy::pod(deserializer)?;
-        let owned = |text: Text<'de>| text.map(Cow::into_owned);
-        let meta = ObjectMeta {
-            name: owned(copied.name.take()),
-            namespace: owned(copied.namespace.take()),
-            uid: owned(copied.uid.take()),
-            resource_version: owned(copied.resource_version.take()),
-            ..ObjectMeta::default()
-        };
-        Ok(Self { meta, content: text(copied) })
+        Ok(Self {
+            name: copied.name.take().unwrap_or_default(),
+            namespace: copied.namespace.take().unwrap_or_default(),
+            uid: copied.uid.take().unwrap_or_default(),
+            version: copied.resource_version.take().unwrap_or_default(),
+            content: text(copied),
+        })
     }
 }
 
-fn text(copied: Copied<'_>) -> Result<PodText, String> {
+fn text(copied: Copied<'_>) -> Result<PodText<'_>, String> {
     let condition = |type_: &str| copied.conditions.iter().find(|condition| condition.type_ == type_);
     let is = |type_: &str, status: &str| condition(type_).is_some_and(|condition| condition.status == status);
     let since = |type_: &str| {
         let text = condition(type_).and_then(|condition| condition.since.as_deref());
         time(text, "status.conditions.lastTransitionTime")
     };
-    let name = |text: &Text<'_>| text.as_deref().filter(|name| !name.is_empty()).map(str::to_owned);
     let node_affinity = if copied.of_daemon_set { Vec::new() } else { copied.node_affinity };
     Ok(PodText {
         created: time(copied.created.as_deref(), "metadata.creationTimestamp")?,
@@ -130,13 +118,12 @@ fn text(copied: Copied<'_>) -> Result<PodText, String> {
         ready: is("Ready", "True"),
         scheduled_at: since("PodScheduled")?,
         ready_at: since("Ready")?,
-        node: name(&copied.node),
-        nominated: name(&copied.nominated),
-        deletion_cost: copied.deletion_cost.as_deref().map(Into::into),
-        managed_cost: copied.managed_cost.as_deref().map(Into::into),
+        node: copied.node.filter(|name| !name.is_empty()),
+        nominated: copied.nominated.filter(|name| !name.is_empty()),
+        deletion_cost: copied.deletion_cost,
+        managed_cost: copied.managed_cost,
         digest: (!copied.named_volumes).then(|| digest(&copied.common, &node_affinity)),
-        common: copied.common,
-        node_affinity,
+        common: Common::Json { pod: copied.common, node_affinity },
     })
 }
 
@@ -144,7 +131,7 @@ fn time(text: Option<&str>, field: &str) -> Result<Option<Timestamp>, String> {
     text.map(|text| text.parse().map_err(|error| format!("{field}: {error}"))).transpose()
 }
 
-fn phase(phase: Option<&str>) -> PodPhase {
+pub(super) fn phase(phase: Option<&str>) -> PodPhase {
     match phase {
         Some("Running") => PodPhase::Running,
         Some("Succeeded") => PodPhase::Succeeded,
@@ -154,7 +141,7 @@ fn phase(phase: Option<&str>) -> PodPhase {
     }
 }
 
-fn digest(common: &[u8], node_affinity: &[u8]) -> Digest {
+pub(super) fn digest(common: &[u8], node_affinity: &[u8]) -> Digest {
     static KEYS: LazyLock<(RandomState, [u64; 2])> = LazyLock::new(|| {
         let keys = RandomState::new();
         let folding = [keys.hash_one(0), keys.hash_one(1)];

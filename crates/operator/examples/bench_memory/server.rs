@@ -11,6 +11,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
 use http::{Method, StatusCode, header};
+use karpenter_controllers::watches::Form;
+use karpenter_testkit::protobuf;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -89,6 +91,8 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let words: Vec<&str> = path.split('/').collect();
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let form = if accept.starts_with(PROTOBUF) { Form::Protobuf } else { Form::Json };
     match (request.method(), words.as_slice()) {
         (&Method::GET, ["version"]) => {
             reply(&json!({"major": "1", "minor": "35", "gitVersion": "v1.35.4", "gitCommit": "",
@@ -98,9 +102,9 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
         (&Method::GET, ["api", _, kind] | ["apis", _, _, kind])
             if query.get("watch").is_some_and(|watch| watch == "true") =>
         {
-            server.watch(kind)
+            server.watch(kind, form)
         }
-        (&Method::GET, ["api", _, kind] | ["apis", _, _, kind]) => server.list(kind, &query),
+        (&Method::GET, ["api", _, kind] | ["apis", _, _, kind]) => server.list(kind, &query, form),
         (&Method::GET, [.., kind, name]) => server.get(kind, name),
         (&Method::PATCH | &Method::PUT, words) => {
             let words: Vec<String> =
@@ -124,10 +128,15 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
 }
 
 impl Server {
-    fn list(&self, kind: &str, query: &BTreeMap<String, String>) -> Response {
+    fn list(&self, kind: &str, query: &BTreeMap<String, String>, form: Form) -> Response {
         let number = |key: &str| query.get(key).and_then(|text| text.parse::<usize>().ok());
         let (from, count) = (number("continue").unwrap_or(0), self.0.cluster.count(kind));
         let to = number("limit").map_or(count, |limit| count.min(from + limit));
+        if kind == "pods" && form == Form::Protobuf {
+            let rest = if to < count { to.to_string() } else { String::new() };
+            let pods = (from..to).map(|number| binary(&self.0.cluster.object(kind, number)));
+            return typed(protobuf::pod_list(pods, "900000", &rest), PROTOBUF);
+        }
         let more = if to < count { format!(r#","continue":"{to}""#) } else { String::new() };
         let items: Vec<String> = (from..to).map(|number| self.0.cluster.object(kind, number)).collect();
         text(format!(
@@ -173,7 +182,7 @@ impl Server {
         reply(&object)
     }
 
-    fn watch(&self, kind: &str) -> Response {
+    fn watch(&self, kind: &str, form: Form) -> Response {
         if kind != "pods" {
             let (sender, receiver) = mpsc::unbounded_channel();
             if let Ok(mut watching) = self.0.watching.lock() {
@@ -196,9 +205,12 @@ impl Server {
             let pod = number.wrapping_mul(7919) % cluster.pods;
             to_send.fetch_sub(1, Ordering::Relaxed);
             let object = cluster.pod(pod, 1 + number / cluster.pods);
-            Ok::<_, std::io::Error>(format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
+            Ok::<_, std::io::Error>(match form {
+                Form::Json => format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n").into_bytes(),
+                Form::Protobuf => protobuf::event("MODIFIED", "Pod", &binary(&object)),
+            })
         });
-        Response::new(Body::from_stream(lines))
+        typed(Body::from_stream(lines), if form == Form::Protobuf { WATCHED } else { "application/json" })
     }
 }
 
@@ -240,9 +252,21 @@ fn reply(value: &Value) -> Response {
 }
 
 fn text(body: String) -> Response {
-    let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    typed(body, "application/json")
+}
+
+fn typed(body: impl Into<Body>, content_type: &'static str) -> Response {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const WATCHED: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// A pod as an API server writes it for those who ask for protobuf.
+pub(crate) fn binary(pod: &str) -> Vec<u8> {
+    protobuf::pod(&serde_json::from_str(pod).unwrap_or_default())
 }
 
 fn missing() -> Response {

@@ -31,7 +31,7 @@ pub(super) struct Copied<'de> {
 }
 
 /// A part of what is parsed; only what had to be unescaped is a copy.
-pub(super) type Text<'de> = Option<Cow<'de, str>>;
+pub(in crate::watches) type Text<'de> = Option<Cow<'de, str>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Condition<'de> {
