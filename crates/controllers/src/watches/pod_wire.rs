@@ -63,11 +63,12 @@ struct Own<'a> {
 
 impl<'a> Own<'a> {
     fn text(self, common: &[u8], pod: &'a [u8]) -> PodText<'a> {
-        let Self { of_daemon_set, named_volumes, .. } = self;
+        let Self { of_daemon_set, named_volumes, scheduled, .. } = self;
         let node_affinity = if of_daemon_set { &[] } else { self.node_affinity };
         PodText {
             digest: (!named_volumes).then(|| digest(common, node_affinity)),
             common: Common::Wire { pod, of_daemon_set },
+            unjudged: !scheduled,
             ..self.text
         }
     }
