@@ -102,8 +102,8 @@ fn json_event(bytes: &[u8]) -> Result<PodEvent<'_>, serde_json::Error> {
         Ok(WatchEvent::Error(status)) => Ok(PodEvent::Failed(status)),
         // A server that fails in between says so without the frame of an event.
         Err(error) => {
-            let status = serde_json::from_slice(bytes).ok().filter(|status: &Box<Status>| status.code != 0);
-            status.map(PodEvent::Failed).ok_or(error)
+            let status: Option<Status> = serde_json::from_slice(bytes).ok();
+            status.filter(|status| status.code != 0).map(|status| PodEvent::Failed(status.boxed())).ok_or(error)
         }
     }
 }
@@ -201,7 +201,7 @@ impl Frames {
     }
 
     /// The next event that is complete.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, Malformed> {
+    pub fn cut(&mut self) -> Result<Option<&[u8]>, Malformed> {
         let rest = self.bytes.get(self.start..).unwrap_or_default();
         let (skipped, length, end) = match self.form {
             Form::Json => {

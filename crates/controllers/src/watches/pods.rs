@@ -111,11 +111,9 @@ impl Following<'_> {
     async fn after(&mut self, error: &Error) -> Next {
         self.pause(error).await;
         let is_lost = match error {
-            Error::WatchError(status) => status.code == GONE,
-            Error::WatchStartFailed(kube::Error::Api(status)) => status.code == GONE,
-            Error::WatchStartFailed(_) => false,
-            // The connection broke; all that it brought has been understood.
-            Error::WatchFailed(kube::Error::ReadEvents(_)) => false,
+            Error::WatchError(status) | Error::WatchStartFailed(kube::Error::Api(status)) => status.code == GONE,
+            // Where the connection broke, all that it brought has been understood.
+            Error::WatchStartFailed(_) | Error::WatchFailed(kube::Error::ReadEvents(_)) => false,
             _ => true,
         };
         if is_lost { Next::List } else { Next::Watch }
@@ -133,7 +131,7 @@ impl Following<'_> {
                 bytes.map_err(|error| Error::WatchFailed(kube::Error::ReadEvents(std::io::Error::other(error))))?;
             frames.put(bytes.as_ref());
             let form = frames.form();
-            while let Some(frame) = frames.next().map_err(unreadable)? {
+            while let Some(frame) = frames.cut().map_err(unreadable)? {
                 let event = form.event(frame, &mut self.reader).map_err(unreadable)?;
                 let now = self.pods.heard(event)?;
                 self.pauses.reset();

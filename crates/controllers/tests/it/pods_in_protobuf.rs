@@ -123,7 +123,7 @@ async fn watch(cluster: &ControlPlane, accept: &str, count: usize) -> (Form, Rea
     while pods.len() < count {
         let next = tokio::time::timeout(Duration::from_mins(1), body.next()).await;
         frames.put(&next.expect("all pods are told at once").unwrap().unwrap());
-        while let Some(frame) = frames.next().unwrap() {
+        while let Some(frame) = frames.cut().unwrap() {
             let PodEvent::Applied(object) = form.event(frame, &mut reader).unwrap() else { panic!("not applied") };
             assert!(!object.version().is_empty());
             pods.insert(object.name().to_owned(), classes.read(&object, &LabelRules::core()).unwrap());

@@ -360,7 +360,9 @@ fn an_unknown_field_makes_another_class() {
 
 #[test]
 fn pods_of_a_workload_share_what_they_have_in_common() {
-    READS.iter().for_each(|(_, read)| shares_what_is_common(*read));
+    for (_, read) in READS {
+        shares_what_is_common(read);
+    }
 }
 
 fn shares_what_is_common(read: Read) {
@@ -393,7 +395,9 @@ fn shares_what_is_common(read: Read) {
 /// SCH-71, SCH-238: the pods of a DaemonSet are pinned to their nodes, each to another, and yet alike.
 #[test]
 fn pods_of_a_daemon_set_share_a_class() {
-    READS.iter().for_each(|(_, read)| daemons_share(*read));
+    for (_, read) in READS {
+        daemons_share(read);
+    }
 }
 
 fn daemons_share(read: Read) {

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use karpenter_testkit::protobuf;
 use serde_json::json;
 
@@ -12,7 +14,7 @@ fn heard(form: Form, stream: &[u8], at: usize) -> Result<Vec<String>, Unreadable
     let (mut frames, mut reader, mut said) = (Frames::new(form), WireReader::default(), Vec::new());
     for chunk in stream.chunks(at) {
         frames.put(chunk);
-        while let Some(frame) = frames.next()? {
+        while let Some(frame) = frames.cut()? {
             said.push(match form.event(frame, &mut reader)? {
                 PodEvent::Applied(object) => format!("{} at {}", object.id(), object.version),
                 PodEvent::Gone(object) => format!("{} gone at {}", object.id(), object.version),
@@ -29,10 +31,10 @@ fn events_are_the_same_in_either_form_and_in_any_pieces() {
     let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7"}});
     let mut lines = String::new();
     for type_ in ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] {
-        lines += &format!("{}\n", json!({"type": type_, "object": object}));
+        writeln!(lines, "{}", json!({"type": type_, "object": object})).unwrap();
     }
     let status = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});
-    lines += &format!("{}\n{status}\n", json!({"type": "ERROR", "object": status}));
+    writeln!(lines, "{}\n{status}", json!({"type": "ERROR", "object": status})).unwrap();
     let mut frames =
         ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"].map(|type_| protobuf::event(type_, "Pod", &pod("web"))).concat();
     for _ in 0..2 {
