@@ -57,9 +57,10 @@ const FLUX_LOOK: Duration = Duration::from_secs(2);
 /// For so long everybody has to be there before nodes are no longer kept for pods that were expected: who deletes a pod may take a moment to
 /// make another.
 const ARRIVED: Duration = Duration::from_secs(3);
-/// Nobody looks again sooner than this, and than so many times as long as a look takes: of a large cluster in which there is always
-/// a node that becomes free, looks take a twentieth of a processor at most.
+/// Nobody looks again sooner than this, than so long for each node, and than so many times as long as a look takes: of a large cluster
+/// in which there is always a node that becomes quiet or free, looks take a twentieth of a processor at most.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_PER_NODE: Duration = Duration::from_millis(4);
 const REST_FOR_WORK: u32 = 20;
 const MULTI_LIMIT: Duration = Duration::from_mins(1);
 const SINGLE_LIMIT: Duration = Duration::from_mins(3);
@@ -88,8 +89,9 @@ struct Mind {
     all_there: Option<Instant>,
     /// When the next node may go that is kept for a pod.
     next_free: Option<Instant>,
-    /// How long the last look took.
+    /// How long the last look took, and at how many nodes.
     work: Duration,
+    nodes: u32,
     /// What earlier passes have found out about nodes.
     roll: Roll,
 }
@@ -136,9 +138,10 @@ impl Mind {
     fn next(&self) -> Instant {
         let waits = self.in_flux.is_some_and(|since| since.elapsed() < FLUX_PATIENCE);
         let now = Instant::now();
-        let idle = now + if waits { FLUX_LOOK } else { IDLE };
-        let least = now + LEAST_PAUSE.max(self.work.saturating_mul(REST_FOR_WORK));
-        let idle = self.next_free.map_or(idle, |free| idle.min(free.max(least)));
+        let work = PAUSE_PER_NODE.saturating_mul(self.nodes).max(self.work.saturating_mul(REST_FOR_WORK));
+        let least = LEAST_PAUSE.max(work).min(IDLE);
+        let idle = now + if waits { FLUX_LOOK.max(least) } else { IDLE };
+        let idle = self.next_free.map_or(idle, |free| idle.min(free.max(now + least)));
         self.waiting.iter().map(|(due, _)| *due).min().map_or(idle, |due| due.min(idle))
     }
 }
@@ -185,6 +188,7 @@ async fn pass(ctx: &Arc<Context>, mind: &mut Mind) -> bool {
     let roll = std::mem::take(&mut mind.roll);
     aside(|| world.remember(roll));
     let done = try_methods(ctx, mind, &world).await;
+    mind.nodes = u32::try_from(world.nodes().len()).unwrap_or(u32::MAX);
     mind.roll = world.into_memory();
     done
 }
@@ -360,16 +364,23 @@ mod tests {
     async fn looks_come_when_a_node_is_free() {
         let now = Instant::now();
         let mut mind = Mind::default();
-        for (free, work, want) in [
-            (None, 0, 10_000),
-            (Some(3000), 0, 3000),
-            (Some(30), 0, 1000),
-            (Some(3000), 250, 5000),
-            (Some(30_000), 9000, 10_000),
+        for (free, work, nodes, want) in [
+            (None, 0, 0, 10_000),
+            (Some(3000), 0, 0, 3000),
+            (Some(30), 0, 250, 1000),
+            (Some(30), 0, 1000, 4000),
+            (Some(30), 0, 10_000, 10_000),
+            (Some(3000), 250, 0, 5000),
+            (Some(30_000), 9000, 0, 10_000),
         ] {
             mind.next_free = free.map(|free| now + Duration::from_millis(free));
-            mind.work = Duration::from_millis(work);
-            assert_eq!(mind.next() - now, Duration::from_millis(want), "{free:?} {work}");
+            (mind.work, mind.nodes) = (Duration::from_millis(work), nodes);
+            assert_eq!(mind.next() - now, Duration::from_millis(want), "{free:?} {work} {nodes}");
+        }
+        (mind.next_free, mind.in_flux) = (None, Some(now));
+        for (nodes, want) in [(0, 2000), (1000, 4000)] {
+            mind.nodes = nodes;
+            assert_eq!(mind.next() - now, Duration::from_millis(want), "in flux, {nodes}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use karpenter_model::instance_type::{InstanceType, Price};
 use karpenter_model::labels;
 use karpenter_model::pod::PodId;
+use karpenter_model::pool::PoolView;
 use karpenter_model::requirements::{Requirement, Requirements};
 use karpenter_solver::{Placement, PlannedClaim, unmet_min_values};
 
@@ -99,6 +100,25 @@ pub fn compute(
         }
         many => Err(Hopeless::ManyNodes(many.len())),
     }
+}
+
+/// No spot node may give way to a new one: whatever is planned for its pods could be spot as they are now, and the gate forbids that
+/// (DIS-112). Pools without spot and reservations, which come before spot, are another matter (DIS-108).
+pub(crate) fn spot_only_goes(look: &Look<'_>) -> bool {
+    let sells_spot = |pool: &PoolView| {
+        pool.requirements.get(labels::CAPACITY_TYPE).is_none_or(|asked| asked.has(labels::CAPACITY_TYPE_SPOT))
+    };
+    let has_reserved = |known: &InstanceType| {
+        known.offerings.iter().any(|one| one.capacity_type() == Some(labels::CAPACITY_TYPE_RESERVED))
+    };
+    let mut offers = look.snapshot.pools.iter();
+    !look.gates.spot_to_spot
+        && offers.all(|offer| sells_spot(&offer.pool) && !offer.instance_types.iter().any(has_reserved))
+}
+
+pub(crate) fn are_all_spot(candidates: &[&Candidate<'_>]) -> bool {
+    let is_spot = |one: &Candidate<'_>| one.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
+    candidates.iter().all(|one| is_spot(one))
 }
 
 /// The same where several nodes may take their place.
@@ -298,8 +318,7 @@ pub(crate) fn replacement(
     price: f64,
     look: &Look<'_>,
 ) -> Result<PlannedClaim, Hopeless> {
-    let all_spot =
-        candidates.iter().all(|candidate| candidate.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT));
+    let all_spot = are_all_spot(candidates);
     if !all_spot && !is_less(claim.price.per_hour(), price) {
         // The worst launch of a type costs no less than the best one of all, so there is no need to list them.
         return Err(Hopeless::NotCheaper);

@@ -45,6 +45,8 @@ pub struct Consolidation<'l, 'a, 's> {
     candidates: Vec<Candidate<'a>>,
     notes: Vec<Note>,
     timed_out: bool,
+    /// Spot nodes are not replaced here, so that nobody has to ask by what.
+    spot_only_goes: bool,
 }
 
 impl std::fmt::Debug for Consolidation<'_, '_, '_> {
@@ -114,7 +116,7 @@ impl<'l, 'a, 's> Consolidation<'l, 'a, 's> {
         let candidates: Vec<Candidate<'a>> = ranked.into_iter().map(|(_, one)| one).collect();
         let allowances =
             if candidates.is_empty() { BTreeMap::new() } else { look.allowances(method.reason(), &mut notes) };
-        Self { look, simulator, method, totals, allowances, candidates, notes, timed_out: false }
+        Self { look, simulator, method, totals, allowances, candidates, notes, timed_out: false, spot_only_goes: false }
     }
 
     fn decided(self, commands: Vec<Command>, settled: bool) -> Decided {

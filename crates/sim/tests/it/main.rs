@@ -13,3 +13,7 @@ mod overlays;
 mod repair;
 mod seeds;
 mod world;
+
+/// A quarter of the time of a simulated week went into the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

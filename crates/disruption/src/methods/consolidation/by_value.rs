@@ -104,6 +104,7 @@ impl<'a> Consolidation<'_, 'a, '_> {
     pub fn by_value(mut self, should_stop: &mut dyn FnMut() -> bool) -> Searched {
         let worth = Worth::of(&self.candidates, self.look);
         let most = worth::most_savings(&worth, &self.candidates, self.look);
+        self.spot_only_goes = option::spot_only_goes(self.look);
         if self.simulator.compiled().is_none() || self.simulator.plans_better() {
             let decided = self.specified(should_stop);
             let found = decided.commands.iter().map(|command| command.savings).sum();
@@ -336,11 +337,19 @@ impl<'a> Consolidation<'_, 'a, '_> {
         simulated.homeless.is_empty() && simulated.plan.placed.values().all(is_existing)
     }
 
+    /// They go without anything in their place, or stay. Nobody has to simulate that.
+    fn cannot_be_replaced(&self, nodes: &[&Candidate<'a>]) -> bool {
+        self.spot_only_goes && option::are_all_spot(nodes)
+    }
+
     /// How many nodes from the front are best replaced by new ones, where that is worth more than what else there is.
     fn best_with_new(&mut self, nodes: &[&Candidate<'a>], keeping: Keeping, beat: f64) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
         for count in 2..=nodes.len().min(TOGETHER) {
             let front = &nodes[..count];
+            if self.cannot_be_replaced(front) {
+                continue;
+            }
             if let Ok(found) = option::compute_several(front, false, self.look, self.simulator) {
                 let value = keeping.value(found.savings, front);
                 if value > best.map_or(beat, |(value, _)| value) {
@@ -364,6 +373,9 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let mut nodes = self.allowed(nodes);
         nodes.retain(|one| one.price.per_hour() > worth.full(one) * ILL_SHAPED);
         nodes.truncate(WINDOW);
+        if self.cannot_be_replaced(&nodes) {
+            return BTreeSet::new();
+        }
         let Some(count) = self.best_to_dissolve(&nodes, keeping, worth, should_stop) else { return BTreeSet::new() };
         // As one command: alone, each of them would send its pods to the others.
         let going = &nodes[..count];
@@ -476,6 +488,9 @@ impl<'a> Consolidation<'_, 'a, '_> {
     /// Nodes that give way to others, in the cluster that the commands before leave behind. Parts that also stand alone are commands
     /// of their own, so that none fails with another; what needs each other goes together. Who went.
     fn replace(&mut self, nodes: &[&Candidate<'a>], commands: &mut Vec<Command>) -> BTreeSet<String> {
+        if self.cannot_be_replaced(nodes) {
+            return BTreeSet::new();
+        }
         let mut nodes = nodes.to_vec();
         let mut parts = Vec::new();
         for _ in 0..ATTEMPTS {

@@ -1,17 +1,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::budget::{Budget, Budgets};
+use karpenter_model::instance_type::InstanceType;
 use karpenter_model::labels;
 use karpenter_model::pool::{ConsolidationPolicy, PoolView};
 use karpenter_model::requirements::Requirement;
 use proptest::prelude::*;
 
 use super::{Outlook, Searched};
-use crate::look::Look;
+use crate::look::{Gates, Look};
 use crate::methods::validation::validate;
 use crate::methods::{Consolidation, Economics, Method};
+use crate::option::spot_only_goes;
 use crate::simulation::Simulator;
-use crate::testing::{Cluster, instance_type, running, texts};
+use crate::testing::{Cluster, instance_type, running, texts, with_reservation};
 use crate::verdicts::tests::any_cluster;
 
 fn search(look: &Look<'_>, simulator: &mut Simulator<'_>) -> Searched {
@@ -231,5 +233,36 @@ proptest! {
             let checked = validate(first, &look, &mut simulator);
             prop_assert!(checked.outcome.is_ok(), "{:?}: {:?}", checked.outcome, texts(&found.decided));
         }
+    }
+}
+
+/// DIS-108, DIS-112: with the gate off nothing takes the place of spot nodes, unless a pool sells no spot or something is reserved; others
+/// are exchanged as ever.
+#[test]
+fn spot_nodes_are_replaced_where_that_is_allowed() {
+    let [huge, small] = [instance_type("huge", 64, 6.4, &[5.0; 3]), instance_type("small", 4, 0.4, &[0.2; 3])];
+    let cluster = |small: InstanceType, pool: &dyn Fn(&mut PoolView)| {
+        let cluster = Cluster::new([huge.clone(), small]).reservations().pool("p", |view| {
+            everything(view);
+            pool(view);
+        });
+        cluster.node("a", "p", "huge spot", [running("x", 3)]).node("b", "p", "huge spot", [running("y", 3)])
+    };
+    let on_demand = |pool: &mut PoolView| {
+        pool.requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, ["on-demand"]));
+    };
+    let gone = |cluster: &Cluster| searched(cluster).decided.commands.iter().map(|one| one.going.len()).sum::<usize>();
+    let spot = cluster(small.clone(), &|_| {});
+    let gate = Cluster { gates: Gates { spot_to_spot: true, ..Gates::default() }, ..spot.clone() };
+    let reserved = cluster(with_reservation(small.clone(), "cr-1", Some(2)), &|_| {});
+    for (what, cluster, only_goes, nodes) in [
+        ("one holds the pods of both", spot.clone(), true, 1),
+        ("with the gate, but there are not fifteen types", gate, false, 1),
+        ("small ones of a pool without spot", cluster(small.clone(), &on_demand), false, 2),
+        ("small ones that are reserved", reserved, false, 2),
+        ("one that is no spot is exchanged", spot.node("c", "p", "huge", [running("z", 60)]), true, 1),
+    ] {
+        assert_eq!(spot_only_goes(&cluster.look()), only_goes, "{what}");
+        assert_eq!(gone(&cluster), nodes, "{what}: {:?}", texts(&searched(&cluster).decided));
     }
 }
