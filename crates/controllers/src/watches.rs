@@ -120,6 +120,10 @@ fn names(ids: BTreeSet<ObjectId>) -> BTreeSet<String> {
     ids.into_iter().map(|id| id.name.into()).collect()
 }
 
+/// Objects of one answer to a list. Nodes name their images, so that five hundred of them are ten megabytes, several times over while
+/// they are read: more than anything else takes at its peak.
+const PAGE: u32 = 100;
+
 /// Follows a kind for ever. An object that cannot be decoded is reported and skipped; the watch goes on.
 pub(crate) async fn follow<F>(ctx: &Context, api: Api<Lean<F::Object>>, follower: F)
 where
@@ -127,7 +131,7 @@ where
     F::Object: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
 {
     let kind = F::Object::kind(&());
-    let mut events = watch(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
+    let mut events = watch(api, watcher::Config::default().page_size(PAGE)).backoff(Pauses::default()).boxed();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {

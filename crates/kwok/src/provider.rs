@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use k8s_openapi::serde::Deserialize;
+use k8s_openapi::serde::de::{DeserializeOwned, IgnoredAny};
 use karpenter_api::convert;
 use karpenter_api::instance_types::Catalogue;
 use karpenter_api::kinds::{ConditionStatus, KWOKNodeClass, NodeClaim};
@@ -19,14 +22,15 @@ use karpenter_platform::{
     RepairAction, RepairPolicy,
 };
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::core::Request;
+use kube::{Api, Client, Resource as _};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::node::{PROVIDER_PREFIX, draw, fake_node, node_name, resolved_labels};
 
-/// Nodes of one answer: a few megabytes.
-const PAGE: u32 = 250;
+/// Nodes of one answer: less than a megabyte, or what a large cluster needs at its peak would be such an answer.
+const PAGE: u32 = 50;
 /// A class that was read this long ago is as it was: hundreds of claims are launched at a time, and each reading costs the API
 /// server as much as a node does.
 const STILL_TRUE: Duration = Duration::from_secs(1);
@@ -48,17 +52,50 @@ impl std::fmt::Debug for KwokProvider {
     }
 }
 
+/// What says whether a node is there. All else, images before all, is skipped where it stands.
+#[derive(Deserialize)]
+#[serde(crate = "k8s_openapi::serde")]
+struct Presence {
+    metadata: Ending,
+    #[serde(default)]
+    spec: Identity,
+}
+
+#[derive(Deserialize)]
+#[serde(crate = "k8s_openapi::serde", rename_all = "camelCase")]
+struct Ending {
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(crate = "k8s_openapi::serde")]
+struct Identity {
+    #[serde(rename = "providerID")]
+    provider_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(crate = "k8s_openapi::serde")]
+struct Page<N> {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<N>,
+}
+
 impl KwokProvider {
-    /// What is wanted of each node of ours. Page by page: ten thousand nodes as an API server sends them are hundreds of
-    /// megabytes, and little of it is kept.
-    async fn list_nodes<T>(&self, wanted: impl Fn(&Node) -> Option<T> + Send + Sync) -> Result<Vec<T>, CallError>
+    /// What is wanted of each node. Page by page: ten thousand nodes as an API server sends them are hundreds of megabytes, and little
+    /// of it is kept.
+    async fn list_nodes<N, T>(&self, wanted: impl Fn(N) -> Option<T> + Send + Sync) -> Result<Vec<T>, CallError>
     where
+        N: DeserializeOwned + Send,
         T: Send,
     {
         let mut found = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
         loop {
-            let nodes = match self.nodes().list(&page).await {
+            let request = Request::new(Node::url_path(&(), None)).list(&page);
+            let request = request.map_err(|error| CallError::new("list Nodes", error))?;
+            let nodes: Page<N> = match self.client.request(request).await {
                 Ok(nodes) => nodes,
                 // The list has become too old to be continued: from the start, in one piece.
                 Err(kube::Error::Api(status)) if status.code == 410 && page.continue_token.is_some() => {
@@ -68,8 +105,7 @@ impl KwokProvider {
                 }
                 Err(error) => return Err(CallError::new("list Nodes", error)),
             };
-            let ours = |node: &&Node| provider_id(node).is_some_and(|id| id.starts_with(PROVIDER_PREFIX));
-            found.extend(nodes.iter().filter(ours).filter_map(&wanted));
+            found.extend(nodes.items.into_iter().filter_map(&wanted));
             match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page.continue_token = Some(token),
                 None => return Ok(found),
@@ -222,13 +258,15 @@ impl CloudProvider for KwokProvider {
     }
 
     async fn list(&self) -> Result<Vec<Instance>, CallError> {
-        self.list_nodes(|node| Some(instance(node))).await
+        self.list_nodes(|node: Node| provider_id(&node).is_some_and(|id| is_ours(id)).then(|| instance(&node))).await
     }
 
     async fn running(&self) -> Result<BTreeSet<String>, CallError> {
-        let running = |node: &Node| node.metadata.deletion_timestamp.is_none();
-        let ids = self.list_nodes(|node| provider_id(node).filter(|_| running(node)).cloned()).await?;
-        Ok(ids.into_iter().collect())
+        let id = |Presence { metadata, spec }| match metadata {
+            Ending { deletion_timestamp: None } => spec.provider_id.filter(|id| is_ours(id)),
+            Ending { deletion_timestamp: Some(_) } => None,
+        };
+        Ok(self.list_nodes(id).await?.into_iter().collect())
     }
 
     async fn instance_types(&self, _pool: &PoolView) -> Result<Arc<Vec<InstanceType>>, InstanceTypesError> {
@@ -266,6 +304,10 @@ impl CloudProvider for KwokProvider {
         patched.map_err(|error| CallError::new("patch Node", error))?;
         Ok(())
     }
+}
+
+fn is_ours(provider_id: &str) -> bool {
+    provider_id.starts_with(PROVIDER_PREFIX)
 }
 
 fn provider_id(node: &Node) -> Option<&String> {

@@ -214,6 +214,7 @@ async fn ends_and_lists() {
     nodes.patch(name, &PatchParams::default(), &Patch::Merge(finalizers)).await.unwrap();
     let listed = kwok.provider.list().await.unwrap();
     assert_eq!(listed.iter().map(|known| known.provider_id.as_str()).collect::<Vec<_>>(), [id]);
+    assert_eq!(kwok.provider.running().await.unwrap(), BTreeSet::from([id.to_owned()]));
     assert_eq!(kwok.provider.drift(&claim).await.unwrap(), None);
     assert_eq!(kwok.provider.get(id).await.unwrap().labels[TYPE], "c-2x-amd64-linux");
 
@@ -223,6 +224,21 @@ async fn ends_and_lists() {
     assert!(nodes.get(name).await.unwrap().metadata.deletion_timestamp.is_some());
     assert!(matches!(kwok.provider.get(id).await, Err(InstanceError::NotFound(_))));
     assert!(kwok.provider.list().await.unwrap()[0].terminating, "garbage collection leaves it alone");
+    assert!(kwok.provider.running().await.unwrap().is_empty());
     assert!(matches!(kwok.provider.get("aws:///z/i-1").await, Err(InstanceError::NotFound(_))));
     assert!(nodes.get("other").await.unwrap().metadata.deletion_timestamp.is_none());
+}
+
+/// API-244: however many there are; a hundred nodes are more than one answer of the API server.
+#[tokio::test(start_paused = true)]
+async fn all_nodes_are_listed() {
+    let kwok = Kwok::embedded().await;
+    let mut ids = BTreeSet::new();
+    for _ in 0..130 {
+        ids.insert(kwok.provider.create(&kwok.claim(|claim| claim)).await.unwrap().provider_id);
+    }
+    assert_eq!(ids.len(), 130);
+    assert_eq!(kwok.provider.running().await.unwrap(), ids);
+    let listed: BTreeSet<String> = kwok.provider.list().await.unwrap().into_iter().map(|one| one.provider_id).collect();
+    assert_eq!(listed, ids);
 }

@@ -102,6 +102,10 @@ impl<'a> Consolidation<'_, 'a, '_> {
     /// Without the specified limits on the number of nodes and replacements; falls back to these where
     /// questions cannot be asked of a compiled snapshot.
     pub fn by_value(mut self, should_stop: &mut dyn FnMut() -> bool) -> Searched {
+        if self.candidates.is_empty() {
+            // Nobody compiles a large cluster to ask nothing of it.
+            return Searched { decided: self.decided(Vec::new(), true), outlook: Outlook::default() };
+        }
         let worth = Worth::of(&self.candidates, self.look);
         let most = worth::most_savings(&worth, &self.candidates, self.look);
         self.spot_only_goes = option::spot_only_goes(self.look);
