@@ -239,7 +239,8 @@ impl<'a> Simulator<'a> {
             return None;
         }
         let options = self.options_for(question);
-        let asking = Asking { leave_unsettled_alone: question.leave_unsettled_alone, packed: question.packed };
+        let (leave_unsettled_alone, packed) = (question.leave_unsettled_alone, question.packed);
+        let asking = Asking { leave_unsettled_alone, packed, ..Asking::default() };
         let known = self.compiled()?;
         let (nodes, moved) = going(known, candidates)?;
         let plan = known.without(&nodes, asking, |answer| {
@@ -266,7 +267,7 @@ impl<'a> Simulator<'a> {
             }
         };
         let found = going(&known, candidates).and_then(|(nodes, moved)| {
-            known.without(&nodes, Asking { leave_unsettled_alone: true, packed }, |answer| {
+            known.without(&nodes, Asking { leave_unsettled_alone: true, packed, ..Asking::default() }, |answer| {
                 let plan = answer.plan();
                 let homeless = self.homeless(&plan, &moved);
                 let found = approve(Simulated { plan, moved, homeless });

@@ -35,6 +35,9 @@ pub struct Asking {
     pub leave_unsettled_alone: bool,
     /// New nodes are packed as whoever looks for cheaper plans does it, where that costs less than the specified order.
     pub packed: bool,
+    /// Whoever finds no room on a node that exists has no place. Each is tried once, so who could only follow somebody after him in
+    /// the queue has none either.
+    pub only_existing: bool,
 }
 
 /// One snapshot, compiled once, and what it would be without some of its nodes. Every answer is what a pass over the
@@ -204,12 +207,17 @@ impl WhatIf {
         }
         pass.compiled.pods.sort(&self.ranks, &mut order);
         let left = asking.packed.then(|| pass.mark());
-        pass.run_some(&order, &mut || false);
+        if asking.only_existing {
+            pass.run_on_existing(&order);
+        } else {
+            pass.run_some(&order, &mut || false);
+        }
         let claims = self.kept_claims;
         if let Some(left) = left.filter(|_| pass.claims.len() > claims) {
             self.market.improve(&mut pass, &order, claims, &left);
         }
-        let mut answer = Answer { pass: &mut pass, order: &order, first_claim: claims, kept: false };
+        let residents = &self.residents;
+        let mut answer = Answer { pass: &mut pass, order: &order, residents, first_claim: claims, kept: false };
         let seen = look(&mut answer);
         if answer.kept {
             for claim in claims..pass.claims.len() {
@@ -241,6 +249,8 @@ impl WhatIf {
 pub struct Answer<'a, 'c> {
     pass: &'a mut Pass<'c>,
     order: &'a [Id],
+    /// By node.
+    residents: &'a [std::ops::Range<usize>],
     /// Those before it belong to answers that were kept.
     first_claim: usize,
     kept: bool,
@@ -265,6 +275,12 @@ impl Answer<'_, '_> {
         moved
             .filter(|pod| !matches!(self.pass.placed[**pod as usize], Some(Site::Node(_))))
             .map(|pod| &self.pass.compiled.pods.all[*pod as usize])
+    }
+
+    /// All pods of a node that goes have places on existing nodes.
+    pub fn is_taken_in(&self, node: NodeId) -> bool {
+        let mut residents = self.residents[node.0].clone();
+        residents.all(|pod| matches!(self.pass.placed[pod], Some(Site::Node(_))))
     }
 
     /// Pods that have no place, and do not just go on waiting.

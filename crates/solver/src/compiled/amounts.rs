@@ -70,6 +70,20 @@ pub(crate) fn subtract(amounts: &mut Amounts, less: &[Option<Quantity>]) {
     }
 }
 
+/// Whether `amounts` names all that `more` does.
+pub(crate) fn names(amounts: &[Option<Quantity>], more: &[Option<Quantity>]) -> bool {
+    more.iter().enumerate().all(|(at, more)| more.is_none() || amounts.get(at).is_some_and(Option::is_some))
+}
+
+/// Takes a subtraction back.
+pub(crate) fn give_back(amounts: &mut Amounts, more: &[Option<Quantity>]) {
+    for (amount, more) in amounts.iter_mut().zip(more) {
+        if let (Some(amount), Some(more)) = (amount, more) {
+            *amount += *more;
+        }
+    }
+}
+
 /// SCH-64.
 pub(crate) fn fits(needed: &[Option<Quantity>], available: &Amounts) -> bool {
     let named = needed.iter().enumerate().filter_map(|(at, amount)| Some((at, (*amount)?)));

@@ -174,7 +174,12 @@ impl Pass<'_> {
 
     /// SCH-101.
     fn commit_to_node(&mut self, trial: Trial, at: usize, req: ReqId, devices: Option<Attempt>) {
-        self.note(|pass| Change::Node { at, before: pass.slots[at].clone() });
+        let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
+        if scheduling.volumes.claims.is_empty() && scheduling.host_ports.is_empty() {
+            self.note(|pass| Change::Guest { at, shape: trial.shape, sign: pass.slots[at].sign });
+        } else {
+            self.note(|pass| Change::Node { at, before: Box::new(pass.slots[at].clone()) });
+        }
         let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
         let slot = &mut self.slots[at];
         slot.guests += 1;
@@ -186,18 +191,21 @@ impl Pass<'_> {
         if !scheduling.host_ports.is_empty() {
             slot.ports.push(super::intern::id(trial.pod));
         }
-        let before = slot.sign;
-        let taints = self.node_signs[before as usize].taints;
+        let taints = self.node_signs[slot.sign as usize].taints;
         let sign = self.node_sign(taints, req);
-        if sign != before {
-            self.node_signs[before as usize].nodes.clear(at);
-            self.node_signs[sign as usize].nodes.set(at);
-            self.slots[at].sign = sign;
-        }
+        self.sign_node(at, sign);
         if let (Some(known), Some(attempt)) = (&mut self.devices, devices) {
             known.commit(attempt);
         }
         self.record(trial, Place { req, taints, site: Site::Node(at) });
+    }
+
+    pub(crate) fn sign_node(&mut self, at: usize, sign: u32) {
+        let before = std::mem::replace(&mut self.slots[at].sign, sign);
+        if sign != before {
+            self.node_signs[before as usize].nodes.clear(at);
+            self.node_signs[sign as usize].nodes.set(at);
+        }
     }
 
     /// Claims with the fewest pods first, then as they were opened (SCH-96).

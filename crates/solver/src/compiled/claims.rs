@@ -194,10 +194,26 @@ impl Pass<'_> {
         at
     }
 
+    /// Nothing about the claim changes but how much of the same resources its pods ask for, and what it may still become.
+    fn asks_only_for_more(&self, trial: Trial, at: usize, addition: &Addition) -> bool {
+        let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
+        let claim = &self.claims[at];
+        scheduling.volumes.claims.is_empty()
+            && scheduling.host_ports.is_empty()
+            && self.devices.is_none()
+            && claim.held.is_empty()
+            && addition.held.is_empty()
+            && amounts::names(&claim.requests, self.amounts(trial.shape))
+    }
+
     /// SCH-108.
     pub(crate) fn commit_to_claim(&mut self, trial: Trial, at: usize, addition: Addition) {
-        self.note(|pass| Change::Claim { at, before: pass.claims[at].clone() });
-        let pool = self.claims[at].pool;
+        let takes_back_lightly = self.changes.is_some() && self.asks_only_for_more(trial, at, &addition);
+        if !takes_back_lightly {
+            self.note(|pass| Change::Claim { at, before: Box::new(pass.claims[at].clone()) });
+        }
+        let (pool, sign_before, req_before) = (self.claims[at].pool, self.claims[at].sign, self.claims[at].req);
+        let relaxed_before = self.claims[at].min_values_relaxed;
         let sign = self.sign(pool, addition.req);
         let scheduling = &self.compiled.pods.kinds[trial.kind as usize].example.scheduling;
         let claim = &mut self.claims[at];
@@ -218,7 +234,7 @@ impl Pass<'_> {
         }
         claim.held = addition.held;
         claim.req = addition.req;
-        self.rows = std::mem::replace(&mut claim.rows, addition.rows);
+        let rows = std::mem::replace(&mut claim.rows, addition.rows);
         claim.min_values_relaxed = addition.min_values_relaxed;
         amounts::add(&mut claim.requests, &self.compiled.pods.shapes[trial.shape as usize].amounts);
         if !scheduling.volumes.claims.is_empty() {
@@ -231,6 +247,18 @@ impl Pass<'_> {
         claim.pods.push(id(trial.pod));
         if self.devices.is_some() {
             self.commit_devices(at, addition.devices);
+        }
+        if takes_back_lightly {
+            self.note(|_| Change::Joined {
+                at,
+                shape: trial.shape,
+                sign: sign_before,
+                req: req_before,
+                rows,
+                min_values_relaxed: relaxed_before,
+            });
+        } else {
+            self.rows = rows;
         }
         let claim = &self.claims[at];
         let place = Place { req: claim.req, taints: self.compiled.pools[pool].taints, site: Site::Claim(at) };

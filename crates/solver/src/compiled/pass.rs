@@ -359,7 +359,7 @@ impl<'c> Pass<'c> {
         at
     }
 
-    fn next_variant(&mut self, trial: Trial) -> Option<usize> {
+    pub(crate) fn next_variant(&mut self, trial: Trial) -> Option<usize> {
         match self.variants[trial.variant].next {
             Next::Variant(known) => return Some(known),
             Next::Nothing => return None,

@@ -1,5 +1,7 @@
 //! What-if: placements that are taken back.
 
+use super::algebra::ReqId;
+use super::amounts;
 use super::claims::Claim;
 use super::groups;
 use super::intern::Id;
@@ -19,13 +21,28 @@ pub(crate) struct Mark {
 /// What a change has to be taken back to.
 #[derive(Debug)]
 pub(crate) enum Change {
+    /// A pod came that asks for nothing but resources.
+    Guest {
+        at: usize,
+        shape: Id,
+        sign: Id,
+    },
     Node {
         at: usize,
-        before: Slot,
+        before: Box<Slot>,
+    },
+    /// The same on a claim.
+    Joined {
+        at: usize,
+        shape: Id,
+        sign: Id,
+        req: ReqId,
+        rows: Vec<u64>,
+        min_values_relaxed: bool,
     },
     Claim {
         at: usize,
-        before: Claim,
+        before: Box<Claim>,
     },
     Opened,
     Pool {
@@ -78,19 +95,30 @@ impl Pass<'_> {
 
     fn take_back(&mut self, change: Change) {
         match change {
+            Change::Guest { at, shape, sign } => {
+                self.sign_node(at, sign);
+                let slot = &mut self.slots[at];
+                slot.guests -= 1;
+                amounts::give_back(&mut slot.available, &self.compiled.pods.shapes[shape as usize].amounts);
+            }
             Change::Node { at, before } => {
-                let now = self.slots[at].sign as usize;
-                self.node_signs[now].nodes.clear(at);
-                self.node_signs[before.sign as usize].nodes.set(at);
-                self.slots[at] = before;
+                self.sign_node(at, before.sign);
+                self.slots[at] = *before;
+            }
+            Change::Joined { at, shape, sign, req, rows, min_values_relaxed } => {
+                let count = self.claims[at].pods.len();
+                self.file_claim(at, (sign, count - 1));
+                let claim = &mut self.claims[at];
+                claim.pods.pop();
+                (claim.sign, claim.req, claim.rows, claim.min_values_relaxed) = (sign, req, rows, min_values_relaxed);
+                amounts::subtract(&mut claim.requests, &self.compiled.pods.shapes[shape as usize].amounts);
+                // It was measured with somebody else perhaps.
+                claim.measured = 0;
+                claim.most.clear();
             }
             Change::Claim { at, before } => {
-                let now = &self.claims[at];
-                self.signs[now.sign as usize].claims.clear(at);
-                self.signs[before.sign as usize].claims.set(at);
-                self.by_count[now.pods.len()].clear(at);
-                self.by_count[before.pods.len()].set(at);
-                self.claims[at] = before;
+                self.file_claim(at, (before.sign, before.pods.len()));
+                self.claims[at] = *before;
             }
             Change::Opened => {
                 if let Some(gone) = self.claims.pop() {
@@ -108,6 +136,15 @@ impl Pass<'_> {
             Change::Placed { pod } => self.placed[pod] = None,
             Change::Closed { slot } => self.closed.clear(slot),
         }
+    }
+
+    /// The claim is found by another sign and number of pods.
+    fn file_claim(&mut self, at: usize, (sign, count): (Id, usize)) {
+        let now = &self.claims[at];
+        self.signs[now.sign as usize].claims.clear(at);
+        self.signs[sign as usize].claims.set(at);
+        self.by_count[now.pods.len()].clear(at);
+        self.by_count[count].set(at);
     }
 
     pub(crate) fn note(&mut self, change: impl FnOnce(&Self) -> Change) {

@@ -16,7 +16,7 @@ use super::group::Site;
 use super::groups::{GroupRef, Groups, Touched, World};
 use super::intern::{Id, NONE, PairMemo, id};
 use super::nodes::Node;
-use super::pass::{Choices, Demand, NodeSign, Pass, PoolState, Sign, Slot, Variant};
+use super::pass::{Choices, Demand, NodeSign, Pass, PoolState, Sign, Slot, Trial, Variant};
 use super::undo::Change;
 use crate::devices::Devices;
 use crate::options::Options;
@@ -199,6 +199,24 @@ impl<'c> Pass<'c> {
             self.refused[*pod as usize] = None;
         }
         self.run_queue(order.to_vec(), should_stop);
+    }
+
+    /// Places those of the pods, sorted, that find room on a node that exists, and nobody else.
+    pub(crate) fn run_on_existing(&mut self, order: &[Id]) {
+        for pod in order {
+            let at = *pod as usize;
+            let class = self.compiled.pods.classes[self.compiled.pods.pending[at].class as usize];
+            let variant = self.first_variant(class.kind);
+            let trial = Trial { pod: at, shape: class.shape, kind: class.kind, badge: class.badge, variant };
+            if self.next_variant(trial).is_some() {
+                // He would rather have a new node than give up a wish.
+                self.run_queue(vec![*pod], &mut || false);
+            } else if self.unplannable(class.kind).is_none() {
+                self.new_turn();
+                let placed = self.host_rules(trial).and_then(|rules| self.place_on_node(trial, &rules));
+                self.epoch += usize::from(placed.is_some());
+            }
+        }
     }
 
     /// The plan for these pods; the pass can go on, or back.

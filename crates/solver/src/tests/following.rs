@@ -90,7 +90,7 @@ fn follow(known: &mut WhatIf, snapshot: &Snapshot) -> Option<usize> {
     known.follow(snapshot, moves, &unsettled(snapshot), false)
 }
 
-const ASKING: Asking = Asking { leave_unsettled_alone: true, packed: false };
+const ASKING: Asking = Asking { leave_unsettled_alone: true, packed: false, only_existing: false };
 
 /// What is said of each node, with what that depends on.
 type Said = Vec<(String, Trace, String)>;

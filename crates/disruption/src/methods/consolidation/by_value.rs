@@ -31,6 +31,8 @@ const GROUP: usize = 8;
 const PARTS: usize = 24;
 const FEW_PARTS: usize = 8;
 const MANY: usize = 2000;
+/// Of so many nodes a window at a time is dissolved.
+const MANY_MORE: usize = 1000;
 /// Rounds of deleting: each finds room that the one before left.
 const ROUNDS: usize = 4;
 /// Nodes that are weighed as a whole with what would replace them.
@@ -46,6 +48,9 @@ const PACKED: f64 = 1.06;
 const PROMISING: usize = 4;
 /// There is little room where pods worth this part of what the nodes cost do not fit elsewhere.
 const LITTLE_ROOM: f64 = 0.1;
+/// Who would move to nodes that are there.
+const ON_EXISTING: Asking = Asking { leave_unsettled_alone: true, packed: false, only_existing: true };
+
 /// What moving a pod counts, of what it costs for an hour, where nodes are dissolved: many more pods move for it.
 const WEIGHED_MORE: f64 = 0.1;
 
@@ -118,8 +123,11 @@ impl<'a> Consolidation<'_, 'a, '_> {
         let (allowances, noted) = (self.allowances.clone(), self.notes.len());
         let mut tried = self.search(Order::Room, keeping, &worth, should_stop);
         for (order, weight) in [(Order::Pods, WEIGHED), (Order::Shape, WEIGHED_MORE)] {
-            if tried.commands.is_empty() || self.timed_out || self.candidates.len() > MANY {
+            if tried.commands.is_empty() || self.timed_out {
                 break;
+            }
+            if order == Order::Pods && self.candidates.len() > MANY {
+                continue;
             }
             let notes = self.notes.split_off(noted);
             self.allowances.clone_from(&allowances);
@@ -168,9 +176,14 @@ impl<'a> Consolidation<'_, 'a, '_> {
         }
         let mut commands = Vec::new();
         if dissolves {
-            let gone = self.dissolve(&left, keeping, worth, &mut commands, should_stop);
-            left.retain(|one| !gone.contains(one.name()));
-            if gone.is_empty() {
+            for _ in 0..=left.len() / MANY_MORE {
+                let gone = self.dissolve(&left, keeping, worth, &mut commands, should_stop);
+                left.retain(|one| !gone.contains(one.name()));
+                if gone.is_empty() {
+                    break;
+                }
+            }
+            if commands.is_empty() {
                 return Tried { commands, skipped };
             }
         }
@@ -193,32 +206,30 @@ impl<'a> Consolidation<'_, 'a, '_> {
         Tried { commands, skipped }
     }
 
-    fn ids(&mut self, nodes: &[&Candidate<'a>]) -> Vec<NodeId> {
-        let Some(known) = self.simulator.compiled() else { return Vec::new() };
-        nodes.iter().filter_map(|one| known.node(one.name())).collect()
+    fn ids(&mut self, nodes: &[&Candidate<'a>]) -> Option<Vec<NodeId>> {
+        nodes.iter().map(|one| self.simulator.node_of(one)).collect()
     }
 
     /// Of the nodes those whose pods the others take.
     fn clean<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> Vec<&'n Candidate<'a>> {
-        let ids = self.ids(nodes);
+        let Some(ids) = self.ids(nodes) else { return Vec::new() };
         let Some(known) = self.simulator.compiled() else { return Vec::new() };
-        let stuck = known.without(&ids, Asking { leave_unsettled_alone: true, ..Asking::default() }, |answer| {
-            let stuck: BTreeSet<String> =
-                answer.overflow().filter_map(|pod| pod.node_name.as_ref()).map(Into::into).collect();
-            if answer.moves_to_starting_nodes() { None } else { Some(stuck) }
+        let clean = known.without(&ids, ON_EXISTING, |answer| {
+            if answer.moves_to_starting_nodes() {
+                return Vec::new();
+            }
+            nodes.iter().zip(&ids).filter(|(_, id)| answer.is_taken_in(**id)).map(|(one, _)| *one).collect()
         });
-        let Some(stuck) = stuck.flatten() else { return Vec::new() };
-        nodes.iter().copied().filter(|one| !stuck.contains(one.name())).collect()
+        clean.unwrap_or_default()
     }
 
     /// Nodes of the list that are allowed to go by now, in order.
     fn allowed<'n>(&mut self, nodes: &[&'n Candidate<'a>]) -> Vec<&'n Candidate<'a>> {
         let mut allowances = self.allowances.clone();
+        let ids: Vec<Option<NodeId>> = nodes.iter().map(|one| self.simulator.node_of(one)).collect();
         let known = self.simulator.compiled().map(|known| &*known);
-        let free: Vec<bool> = nodes
-            .iter()
-            .map(|one| known.is_some_and(|known| known.node(one.name()).is_some_and(|at| !known.has_guests(at))))
-            .collect();
+        let is_free = |id: &Option<NodeId>| known.zip(*id).is_some_and(|(known, id)| !known.has_guests(id));
+        let free: Vec<bool> = ids.iter().map(is_free).collect();
         let nodes = nodes.iter().zip(free).filter(|(_, free)| *free).map(|(one, _)| *one);
         nodes.filter(|one| allowances.get_mut(one.pool_name()).is_some_and(crate::budgets::Allowance::take)).collect()
     }
@@ -425,11 +436,10 @@ impl<'a> Consolidation<'_, 'a, '_> {
 
     /// What pods that find no room elsewhere are worth.
     fn overflow(&mut self, nodes: &[&Candidate<'a>], worth: &Worth) -> f64 {
-        let ids = self.ids(nodes);
+        let Some(ids) = self.ids(nodes) else { return f64::MAX };
         let Some(known) = self.simulator.compiled() else { return f64::MAX };
-        let asking = Asking { leave_unsettled_alone: true, ..Asking::default() };
-        let overflow =
-            known.without(&ids, asking, |answer| answer.overflow().map(|pod| worth.value(&pod.requests)).sum());
+        let value = |pod: &std::sync::Arc<karpenter_model::pod::PodView>| worth.value(&pod.requests);
+        let overflow = known.without(&ids, ON_EXISTING, |answer| answer.overflow().map(value).sum());
         overflow.unwrap_or(f64::MAX)
     }
 

@@ -8,7 +8,7 @@ use karpenter_model::requirements::Requirement;
 use proptest::prelude::*;
 
 use super::{Outlook, Searched};
-use crate::look::{Gates, Look};
+use crate::look::Look;
 use crate::methods::validation::validate;
 use crate::methods::{Consolidation, Economics, Method};
 use crate::option::spot_only_goes;
@@ -246,21 +246,22 @@ fn spot_nodes_are_replaced_where_that_is_allowed() {
             everything(view);
             pool(view);
         });
-        cluster.node("a", "p", "huge spot", [running("x", 3)]).node("b", "p", "huge spot", [running("y", 3)])
+        cluster.node("a", "p", "huge spot", [running("x", 3)]).node("b", "p", "huge spot", [running("y", 62)])
     };
     let on_demand = |pool: &mut PoolView| {
         pool.requirements.add(Requirement::any_of(labels::CAPACITY_TYPE, ["on-demand"]));
     };
     let gone = |cluster: &Cluster| searched(cluster).decided.commands.iter().map(|one| one.going.len()).sum::<usize>();
     let spot = cluster(small.clone(), &|_| {});
-    let gate = Cluster { gates: Gates { spot_to_spot: true, ..Gates::default() }, ..spot.clone() };
+    let mut gate = spot.clone();
+    gate.gates.spot_to_spot = true;
     let reserved = cluster(with_reservation(small.clone(), "cr-1", Some(2)), &|_| {});
     for (what, cluster, only_goes, nodes) in [
-        ("one holds the pods of both", spot.clone(), true, 1),
-        ("with the gate, but there are not fifteen types", gate, false, 1),
-        ("small ones of a pool without spot", cluster(small.clone(), &on_demand), false, 2),
-        ("small ones that are reserved", reserved, false, 2),
-        ("one that is no spot is exchanged", spot.node("c", "p", "huge", [running("z", 60)]), true, 1),
+        ("a small one would do, but might be spot", spot.clone(), true, 0),
+        ("with the gate, since it is far cheaper", gate, false, 1),
+        ("a small one of a pool without spot", cluster(small.clone(), &on_demand), false, 1),
+        ("a small one that is reserved", reserved, false, 1),
+        ("one that is no spot is exchanged", spot.node("c", "p", "huge", [running("z", 62)]), true, 1),
     ] {
         assert_eq!(spot_only_goes(&cluster.look()), only_goes, "{what}");
         assert_eq!(gone(&cluster), nodes, "{what}: {:?}", texts(&searched(&cluster).decided));
