@@ -132,6 +132,9 @@ impl Passes {
         let now = ctx.clock.now();
         let nominated_until = ctx.nomination_end();
         let mut state = ctx.state();
+        if ctx.batching.siblings {
+            state.presume_kept_waiting(now);
+        }
         let moving = state.moving_pods(now);
         for claim in state.hold(&moving, now) {
             state.nominate(&claim, nominated_until);

@@ -123,6 +123,8 @@ pub struct PodTemplate {
     pub limits: Resources,
     /// The first owner as a path of the API, as metrics name it; empty without one.
     pub owner_path: Box<str>,
+    /// The scheduler that looks for a node for the pod.
+    pub scheduler: Box<str>,
     /// Who made the pod and would make another one.
     pub controller: Option<Controller>,
     /// What the author says about moving the pod.

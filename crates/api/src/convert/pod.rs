@@ -34,6 +34,7 @@ pub fn pod(pod: &Pod, rules: &LabelRules) -> Converted<PodView> {
         termination_grace_seconds: spec.termination_grace_period_seconds,
         limits: resources::pod_limits(spec),
         owner_path: owner_path(owners, pod.metadata.namespace.as_deref().unwrap_or_default()),
+        scheduler: spec.scheduler_name.as_deref().unwrap_or_default().into(),
         controller: controller(owners),
         protection: Protection::read(annotation(pod, annotations::DO_NOT_DISRUPT)),
         uses_devices: uses_devices(spec),

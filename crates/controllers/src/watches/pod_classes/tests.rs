@@ -261,7 +261,10 @@ const MORE: [(&str, &str); 24] = [
         r#"{"spec": {"resources": {"requests": {"cpu": "8", "hugepages-2Mi": "4Mi"}, "limits": {"cpu": "9"}}}}"#,
     ),
     ("overhead that is negative", r#"{"spec": {"overhead": {"memory": "-1"}}}"#),
-    ("priorities", r#"{"spec": {"priority": -5, "priorityClassName": "low", "preemptionPolicy": "Never"}}"#),
+    (
+        "priorities",
+        r#"{"spec": {"priority": -5, "priorityClassName": "low", "preemptionPolicy": "Never", "schedulerName": "mine"}}"#,
+    ),
     (
         "gates",
         r#"{"spec": {"schedulingGates": [{"name": "wait"}, {"name": "more"}]}, "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}}"#,

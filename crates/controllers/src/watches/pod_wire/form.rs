@@ -43,6 +43,7 @@ static SPEC: Form = Form(&[
     (4, "terminationGracePeriodSeconds", Number),
     (7, "nodeSelector", TextMap),
     (18, "affinity", Part(&AFFINITY)),
+    (19, "schedulerName", Text),
     (20, "initContainers", Parts(&CONTAINER)),
     (22, "tolerations", Parts(&TOLERATION)),
     (24, "priorityClassName", Text),
