@@ -44,9 +44,18 @@ impl Swept {
 /// How nodes that go together are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
-    /// The longest run of at most a hundred nodes, one command a round; then single nodes.
+    /// The longest run of at most a hundred nodes, one command a round.
     Specified,
     ByValue,
+}
+
+/// Which methods take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Methods {
+    /// Empty nodes, then several together.
+    MultiNode,
+    /// Then single nodes, too.
+    All,
 }
 
 /// How the commands of one round are carried out.
@@ -97,7 +106,7 @@ impl Fixpoint {
 const MOST_ROUNDS: usize = 5000;
 
 /// One round after the other, each on the cluster that the last one left.
-pub fn to_fixpoint(mut aged: Aged, search: Search, start: Start) -> Fixpoint {
+pub fn to_fixpoint(mut aged: Aged, search: Search, methods: Methods, start: Start) -> Fixpoint {
     let before = aged.cost();
     let mut all_moved: BTreeSet<PodId> = BTreeSet::new();
     let mut all = Fixpoint { before, after: before, ..Fixpoint::default() };
@@ -122,7 +131,7 @@ pub fn to_fixpoint(mut aged: Aged, search: Search, start: Start) -> Fixpoint {
                         searched.decided.commands
                     }
                 };
-                if found.is_empty() {
+                if found.is_empty() && methods == Methods::All {
                     let single = Consolidation::new(&look, &mut known, Method::Single);
                     found = single.single(&mut seen, &mut || false).commands;
                 }
@@ -159,38 +168,54 @@ pub fn to_fixpoint(mut aged: Aged, search: Search, start: Start) -> Fixpoint {
 /// Both ways on the same cluster (G10, G11).
 pub fn compare(what: &str, aged: Aged, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{what}, {} nodes with {} pods:", aged.snapshot.nodes.len(), aged.pods())?;
-    let specified = to_fixpoint(aged.clone(), Search::Specified, Start::Together);
-    let apart = to_fixpoint(aged.clone(), Search::ByValue, Start::OneByOne);
-    let ours = to_fixpoint(aged, Search::ByValue, Start::Together);
+    let specified = to_fixpoint(aged.clone(), Search::Specified, Methods::All, Start::Together);
+    let apart = to_fixpoint(aged.clone(), Search::ByValue, Methods::All, Start::OneByOne);
+    let ours = to_fixpoint(aged.clone(), Search::ByValue, Methods::All, Start::Together);
     for (name, one) in
         [("specified", &specified), ("by value", &ours), ("by value, one command after the other", &apart)]
     {
-        writeln!(
-            out,
-            "  {name}: {} rounds, {} commands, {} nodes left, ${:.2} to ${:.2} per hour (at most ${:.2} could be saved), {} pods \
-             moved ({} twice; {} for new nodes, which saves ${:.2}), {:.2} per dollar; first round saves ${:.2}; longest search {:.0} ms",
-            one.rounds,
-            one.commands,
-            one.nodes,
-            one.before,
-            one.after,
-            ours.most,
-            one.moved,
-            one.twice,
-            one.replaced,
-            one.replaced_saved,
-            one.moved_per_dollar(),
-            one.first,
-            one.search_ms
-        )?;
+        describe(name, one, ours.most, out)?;
     }
+    weigh("by value", &ours, "the specified search", &specified, out)?;
+    weigh("by value, one command after the other", &apart, "the specified search", &specified, out)?;
+    compare_multi_node(aged, out)
+}
+
+/// What the search for several nodes is worth by itself: no single node goes before or after it.
+pub fn compare_multi_node(aged: Aged, out: &mut dyn Write) -> Result<()> {
+    let prefix = to_fixpoint(aged.clone(), Search::Specified, Methods::MultiNode, Start::Together);
+    let ours = to_fixpoint(aged, Search::ByValue, Methods::MultiNode, Start::Together);
+    describe("the prefix search alone", &prefix, ours.most, out)?;
+    describe("by value alone", &ours, ours.most, out)?;
+    weigh("by value alone", &ours, "the prefix search alone", &prefix, out)
+}
+
+fn weigh(name: &str, one: &Fixpoint, other_name: &str, other: &Fixpoint, out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
-        "  savings {:.3} times those of the specified search, pods for a dollar {:.2} times; one command after the other {:.3} and {:.2}",
-        ours.saved() / specified.saved(),
-        ours.moved_per_dollar() / specified.moved_per_dollar(),
-        apart.saved() / specified.saved(),
-        apart.moved_per_dollar() / specified.moved_per_dollar()
+        "  {name} saves {:.3} times as much as {other_name}, and moves {:.2} times the pods for a dollar",
+        one.saved() / other.saved(),
+        one.moved_per_dollar() / other.moved_per_dollar()
+    )
+}
+
+fn describe(name: &str, one: &Fixpoint, most: f64, out: &mut dyn Write) -> Result<()> {
+    writeln!(
+        out,
+        "  {name}: {} rounds, {} commands, {} nodes left, ${:.2} to ${:.2} per hour (at most ${most:.2} could be saved), {} pods \
+         moved ({} twice; {} for new nodes, which saves ${:.2}), {:.2} per dollar; first round saves ${:.2}; longest search {:.0} ms",
+        one.rounds,
+        one.commands,
+        one.nodes,
+        one.before,
+        one.after,
+        one.moved,
+        one.twice,
+        one.replaced,
+        one.replaced_saved,
+        one.moved_per_dollar(),
+        one.first,
+        one.search_ms
     )
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum as _};
-use karpenter_bench::consolidation::{Swept, compare, search_once, sweep};
+use karpenter_bench::consolidation::{Swept, compare, compare_multi_node, search_once, sweep};
 use karpenter_bench::instructions::guard;
 use karpenter_bench::run::{Budget, Planner, Row, measure, one_pod, solve};
 use karpenter_bench::scenarios::aged::Aged;
@@ -54,6 +54,9 @@ enum Task {
         /// Of a hundred pods so many are left
         #[arg(long, default_value_t = HALF, conflicts_with_all = ["live", "bought"])]
         stay: usize,
+        /// Only the searches for several nodes: no single node goes before or after them
+        #[arg(long)]
+        multi_node: bool,
     },
     /// Search an aged cluster by value once, and say how long that takes
     Search {
@@ -110,10 +113,15 @@ fn main() -> Result<ExitCode> {
             search_once(&aged(nodes, bought, stay, 93), &mut stdout())?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::Fixpoint { nodes, seeds, live, bought, stay } => {
+        Task::Fixpoint { nodes, seeds, live, bought, stay, multi_node } => {
             for seed in seeds {
                 let aged = if live { Aged::scaled_in(4, seed) } else { aged(nodes, bought, stay, seed) };
-                compare(&format!("seed {seed}"), aged, &mut stdout())?;
+                if multi_node {
+                    writeln!(stdout(), "seed {seed}, {} nodes with {} pods:", aged.snapshot.nodes.len(), aged.pods())?;
+                    compare_multi_node(aged, &mut stdout())?;
+                } else {
+                    compare(&format!("seed {seed}"), aged, &mut stdout())?;
+                }
             }
             Ok(ExitCode::SUCCESS)
         }
