@@ -23,6 +23,8 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// The same for a pod that may go only where others are, or are not: that kube-scheduler put these elsewhere than planned is likelier
 /// than that it has not looked.
 const SOCIAL_PATIENCE: SignedDuration = SignedDuration::from_secs(5);
+/// Whom kube-scheduler refuses so long after its node was ready it has looked at with the node in mind, and it knows better.
+const LOOKED_AT: SignedDuration = SignedDuration::from_secs(1);
 /// A busy kube-scheduler comes to a pod later than that. As long as it binds pods that have a place waiting for them, others keep theirs:
 /// planned anew, in another order, some of them would find no room and get a second node. Not for longer than this, however
 /// busy it is.
@@ -33,10 +35,18 @@ pub(crate) struct Holding {
     /// Who keeps a place, by claim.
     places: BTreeMap<String, Vec<PodId>>,
     pods: BTreeSet<PodId>,
-    /// Since when a pod could have been bound to its claim's node.
-    ready_since: BTreeMap<PodId, (String, Timestamp)>,
+    /// Who could have been bound to its claim's node.
+    ready: BTreeMap<PodId, Ready>,
     /// When somebody who could have been bound was last seen to be.
     last_bound: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    claim: String,
+    since: Timestamp,
+    /// kube-scheduler has looked, and put it nowhere.
+    refused: bool,
 }
 
 impl Holding {
@@ -51,15 +61,18 @@ impl Holding {
     fn is_over(&mut self, pod: &PodView, claim: &str, now: Timestamp) -> bool {
         let patience = if refusals::looks_at_others(pod) { SOCIAL_PATIENCE } else { PATIENCE };
         let pod = &pod.id;
-        let known = self.ready_since.entry(pod.clone()).or_insert_with(|| (claim.to_owned(), now));
-        if known.0 != claim {
-            *known = (claim.to_owned(), now);
+        let fresh = || Ready { claim: claim.to_owned(), since: now, refused: false };
+        let known = self.ready.entry(pod.clone()).or_insert_with(fresh);
+        if known.claim != claim {
+            *known = fresh();
         }
-        let since = self.last_bound.map_or(known.1, |bound| bound.max(known.1));
-        let over = now.duration_since(since) >= patience || now.duration_since(known.1) >= LONGEST_PATIENCE;
+        let since = self.last_bound.map_or(known.since, |bound| bound.max(known.since));
+        let over = known.refused
+            || now.duration_since(since) >= patience
+            || now.duration_since(known.since) >= LONGEST_PATIENCE;
         if over {
             // Planned for the same node again, it has the same time again.
-            self.ready_since.remove(pod);
+            self.ready.remove(pod);
         }
         over
     }
@@ -80,7 +93,7 @@ impl ClusterState {
         holding.pods.clear();
         let waits: BTreeSet<&PodId> = expected.values().flatten().map(|pod| &pod.id).collect();
         let mut bound = false;
-        holding.ready_since.retain(|id, _| {
+        holding.ready.retain(|id, _| {
             let stays = waits.contains(id);
             bound |= !stays && self.pods.get(id).is_some_and(|pod| pod.node_name.is_some());
             stays
@@ -103,6 +116,13 @@ impl ClusterState {
         }
         self.holding = holding;
         self.holding.places.keys().cloned().collect()
+    }
+
+    /// kube-scheduler says of a pod that waits that it has found nothing for it.
+    pub fn found_nothing(&mut self, pod: &PodId, now: Timestamp) {
+        if let Some(ready) = self.holding.ready.get_mut(pod) {
+            ready.refused |= now.duration_since(ready.since) >= LOOKED_AT;
+        }
     }
 
     /// A launched claim that is not going, with its node if it has one, and with what is used of it.
@@ -248,6 +268,21 @@ mod tests {
         assert_eq!(in_hand(&mut state, 11), ["x"]);
         assert_eq!(in_hand(&mut state, 20), ["x"]);
         assert!(in_hand(&mut state, 21).is_empty());
+    }
+
+    /// SCH-3: whom kube-scheduler refuses although its node has been ready for a moment is planned for at once, and may keep the place.
+    #[test]
+    fn a_refused_pod_is_not_waited_for() {
+        let mut state = state();
+        state.found_nothing(&pod("x").id, time(0));
+        state.apply(Change::Node(Arc::new(node(true))));
+        assert_eq!(in_hand(&mut state, 0), ["x", "y"], "that was before the node was there");
+        state.found_nothing(&pod("y").id, time(0));
+        assert_eq!(in_hand(&mut state, 1), ["x", "y"], "that may have been said before it was seen");
+        state.found_nothing(&pod("x").id, time(1));
+        assert_eq!(in_hand(&mut state, 1), ["y"]);
+        state.expectations.expect(&pod("x").id, Some("a"));
+        assert_eq!(in_hand(&mut state, 2), ["x", "y"], "a pass has found no other place");
     }
 
     /// SCH-3: while kube-scheduler is seen to bind those that have a place, the others keep theirs, for a minute at most.

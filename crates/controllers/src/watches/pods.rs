@@ -253,11 +253,14 @@ impl Pods<'_> {
     fn waits(&self, pod: &PodView, known: Option<&PodView>) {
         let ctx = self.0;
         let is_news = known.is_some_and(|known| known.unjudged);
-        let siblings = if is_news && ctx.batching.siblings { ctx.state().presume_refused(pod) } else { Vec::new() };
+        let presumes = is_news && ctx.batching.siblings;
+        let siblings = if presumes { ctx.state().presume_refused(pod, ctx.clock.now()) } else { Vec::new() };
         for sibling in siblings {
             ctx.provision.trigger(&sibling.uid.to_string());
         }
-        if ctx.state().expectations.claim_of(&pod.id).is_some() {
+        let mut state = ctx.state();
+        if state.expectations.claim_of(&pod.id).is_some() {
+            state.found_nothing(&pod.id, ctx.clock.now());
             ctx.provision.nudge();
         } else if !known.is_some_and(PodView::is_presumed_waiting) {
             ctx.provision.trigger(&pod.uid.to_string());
