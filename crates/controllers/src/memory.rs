@@ -118,9 +118,11 @@ impl Memory {
         lock(&self.evictions).remove(key);
     }
 
-    /// Who is being asked to leave in a namespace.
+    /// Who is being asked to leave in a namespace, and has not agreed.
     pub(crate) fn asked_in(&self, namespace: &str) -> Vec<EvictionKey> {
-        lock(&self.evictions).keys().filter(|key| key.id.namespace == namespace).cloned().collect()
+        let evictions = lock(&self.evictions);
+        let asked = evictions.iter().filter(|(key, asked)| key.id.namespace == namespace && !asked.agreed);
+        asked.map(|(key, _)| key.clone()).collect()
     }
 
     pub fn evictions_under_way(&self) -> usize {

@@ -120,6 +120,14 @@ async fn a_budget_holds_the_drain() {
     let allowed = kube::api::Patch::Merge(
         json!({ "status": { "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2 } }),
     );
+    desk.put::<PodDisruptionBudget>(json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "others" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "db" } } },
+    }))
+    .await;
+    api.patch_status("others", &kube::api::PatchParams::default(), &allowed).await.unwrap();
+    desk.look().await;
+    assert!(desk.ctx.queues.evictions.take_due().is_empty(), "that budget is about others");
     api.patch_status("web", &kube::api::PatchParams::default(), &allowed).await.unwrap();
     desk.look().await;
     assert_eq!(desk.ctx.queues.evictions.take_due().len(), 1, "Y10: asked again at once");

@@ -7,6 +7,8 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::convert;
+use karpenter_lifecycle::EvictionKey;
+use karpenter_model::pdb::PdbView;
 use karpenter_state::{Change, Source};
 use kube::ResourceExt as _;
 
@@ -57,19 +59,37 @@ impl Follower for Namespaces<'_> {
 
 pub(super) struct Budgets<'a>(pub(super) &'a Context);
 
+impl Budgets<'_> {
+    /// Whoever was refused before need not wait for the end of a pause (Y10). As many as may go: a budget of a large workload changes all
+    /// the time, and each of its pods that waits would ask each time.
+    fn let_go(&self, budget: &PdbView) {
+        let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0);
+        if allowed == 0 {
+            return;
+        }
+        let asked = self.0.memory.asked_in(&budget.id.namespace);
+        let state = self.0.state();
+        let may_go = |key: &&EvictionKey| {
+            state.pod(&key.id).is_some_and(|pod| {
+                let concerned = |other: &PdbView| other.disruptions_allowed <= 0 && other.applies_to(&pod);
+                budget.applies_to(&pod) && !state.pdbs().any(|other| concerned(other))
+            })
+        };
+        let freed: Vec<String> = asked.iter().filter(may_go).take(allowed).map(eviction::name_of).collect();
+        drop(state);
+        self.0.queues.evictions.add_all(freed);
+    }
+}
+
 impl Follower for Budgets<'_> {
     type Object = PodDisruptionBudget;
 
     fn applied(&self, budget: PodDisruptionBudget) {
         let converted = convert::pdb(&budget);
         self.0.report.problems(&converted.problems);
-        let (namespace, allowed) = (converted.view.id.namespace.clone(), converted.view.disruptions_allowed);
-        self.0.state().apply(Change::Pdb(Arc::new(converted.view)));
-        // Whoever was refused before need not wait for the end of a pause (Y10).
-        if allowed > 0 {
-            let asked = self.0.memory.asked_in(&namespace);
-            self.0.queues.evictions.add_all(asked.iter().map(eviction::name_of));
-        }
+        let budget = Arc::new(converted.view);
+        self.0.state().apply(Change::Pdb(budget.clone()));
+        self.let_go(&budget);
     }
 
     fn gone(&self, id: &ObjectId) {
