@@ -33,7 +33,7 @@ use crate::journal::Journal;
 pub const PROVIDER_PREFIX: &str = "sim://";
 
 /// Which reservation a reserved offering is from.
-pub const RESERVATION_ID: &str = "karpenter.kwok.sh/reservation-id";
+pub const RESERVATION_ID: &str = "example.com/reservation-id";
 
 /// How many machines of one offering there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Cloud {
             clock,
             fleet,
             journal,
-            policy: LabelPolicy::kwok(keys.into_iter().chain([RESERVATION_ID.to_owned()])),
+            policy: LabelPolicy::kwok(keys).with_reservation(RESERVATION_ID),
             types,
             // The class of the kwok provider, so that manifests for it work here as they are.
             classes: [NodeClassKind {

@@ -66,6 +66,13 @@ impl LabelPolicy {
         self
     }
 
+    /// With a label that tells which reservation a machine is from (API-269).
+    #[must_use]
+    pub fn with_reservation(mut self, key: &str) -> Self {
+        self.rules = self.rules.reservation(key);
+        self
+    }
+
     /// The part that decisions use.
     pub fn rules(&self) -> &LabelRules {
         &self.rules

@@ -82,6 +82,11 @@ pub(super) async fn offerings(subject: &dyn Subject) -> Result<(), Broken> {
 pub(super) async fn reservations(subject: &dyn Subject) -> Result<(), Broken> {
     let provider = subject.provider();
     let keys = provider.reservation_labels();
+    if let Some(keys) = keys {
+        // Decisions count what is left of a reservation by this key.
+        let known = provider.label_rules().reservation_key();
+        ensure(known == Some(&keys.id), || format!("reservations are by {}, the rules say {known:?}", keys.id))?;
+    }
     for instance_type in listed(subject).await?.iter() {
         for offering in &instance_type.offerings {
             let what = || format!("{} {}", instance_type.name, offering.requirements);
