@@ -377,7 +377,7 @@ mod tests {
             (mind.work, mind.nodes) = (Duration::from_millis(work), nodes);
             assert_eq!(mind.next() - now, Duration::from_millis(want), "{free:?} {work} {nodes}");
         }
-        (mind.next_free, mind.in_flux) = (None, Some(now));
+        (mind.next_free, mind.in_flux, mind.work) = (None, Some(now), Duration::ZERO);
         for (nodes, want) in [(0, 2000), (1000, 4000)] {
             mind.nodes = nodes;
             assert_eq!(mind.next() - now, Duration::from_millis(want), "in flux, {nodes}");

@@ -10,6 +10,7 @@ mod reference;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -110,14 +111,21 @@ impl Event {
     }
 }
 
+/// Tens of thousands of keys are silent at a time, so they are not kept as text.
+fn digest(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// What waits to be written at most. At 200 requests per second this is under a minute of writing; whoever has more to say
 /// than that is not read.
 const LONGEST_QUEUE: usize = 10_000;
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// Until when a key is silent.
-    silent: BTreeMap<String, Timestamp>,
+    /// Until when a key is silent, by its digest.
+    silent: BTreeMap<u64, Timestamp>,
     /// How many keys there may be before those that are over are looked for.
     tidy_at: usize,
     buckets: BTreeMap<Budget, TokenBucket>,
@@ -148,7 +156,7 @@ impl Recorder {
     pub fn publish(&self, event: Event) {
         let now = self.clock.now();
         let mut memory = self.lock();
-        if let Some(key) = event.key() {
+        if let Some(key) = event.key().map(|key| digest(&key)) {
             if memory.silent.get(&key).is_some_and(|until| *until > now) {
                 return;
             }
@@ -178,12 +186,21 @@ impl Recorder {
         self.lock().waiting.drain(..).collect()
     }
 
+    fn next(&self) -> Option<(Timestamp, Event)> {
+        let mut memory = self.lock();
+        let next = memory.waiting.pop_front();
+        if memory.waiting.is_empty() {
+            // A crowd of events is rare, and the room it took is megabytes.
+            memory.waiting = VecDeque::new();
+        }
+        next
+    }
+
     /// Writes events until the future is dropped.
     pub async fn run(&self, client: kube::Client) {
         let mut publisher = publisher::Publisher::new(client);
         loop {
-            let next = self.lock().waiting.pop_front();
-            match next {
+            match self.next() {
                 Some((at, event)) => publisher.write(at, &event).await,
                 None => self.changed.notified().await,
             }

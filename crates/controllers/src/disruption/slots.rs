@@ -91,8 +91,12 @@ impl Slots {
         let mut types = Vec::clone(&types);
         for offering in types.iter_mut().flat_map(|known| &mut known.offerings) {
             let count = offering.reservation(rules).and_then(|id| kept.get(id)).copied().unwrap_or_default();
-            if let Some(left) = &mut offering.reservation_capacity {
-                *left = left.saturating_sub(count);
+            match &mut offering.reservation_capacity {
+                Some(left) if *left > count => *left -= count,
+                // What any pool says is left counts for all (SCH-111). So that those for whom it is kept find it, others are not told that
+                // there is none, but that this one is not for sale.
+                Some(left) if *left > 0 && count > 0 => offering.available = false,
+                _ => {}
             }
         }
         Arc::new(types)
@@ -191,10 +195,11 @@ mod tests {
         }])
     }
 
-    /// What a pool sees of both reservations.
+    /// What a pool can have of both reservations.
     fn left(slots: &Slots, pool: &str, left: u32) -> Vec<u32> {
         let shown = slots.shown(pool, types(left), &rules());
-        shown[0].offerings.iter().filter_map(|one| one.reservation_capacity).collect()
+        let can_have = |one: &Offering| one.reservation_capacity.filter(|_| one.is_launchable()).unwrap_or(0);
+        shown[0].offerings.iter().map(can_have).collect()
     }
 
     /// Z19: what a node gives back is kept for its own pool and those that its pods were planned for.
@@ -204,6 +209,8 @@ mod tests {
         assert_eq!(left(&slots, "red", 1), [1, 1]);
         slots.keep(&claim("a", "blue", "r1", 0), ["green".to_owned()], &rules(), time(100));
         assert_eq!(left(&slots, "red", 1), [0, 1]);
+        let told = slots.shown("red", types(1), &rules())[0].offerings[0].reservation_capacity;
+        assert_eq!(told, Some(1), "SCH-111: what one pool says is left counts for all");
         assert_eq!(left(&slots, "red", 3), [2, 3], "only what comes back");
         assert_eq!((left(&slots, "blue", 1), left(&slots, "green", 1)), (vec![1, 1], vec![1, 1]));
         assert_eq!(left(&slots, "red", 0), [0, 0], "not yet");

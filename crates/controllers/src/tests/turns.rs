@@ -146,8 +146,8 @@ async fn simulations_are_timed() {
     assert_eq!(timed(&desk), None);
     desk.work(60).await;
     let asked = timed(&desk).unwrap_or_default();
-    // Both ways to consolidate, and the second look at what one of them found.
-    assert!(asked >= 3.0, "{asked}");
+    // The look at single nodes, of which there is one, and the second look at what it found.
+    assert!(asked >= 2.0, "{asked}");
     assert_eq!(replacements(&desk).await.len(), 1);
 }
 
