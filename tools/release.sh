@@ -35,6 +35,8 @@ built=${RELEASE_PROGRAMS:-}
 if [ -z "$built" ]; then
   say 'building'
   export KARPENTER_COMMIT=$commit CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
+  # Machines of this kind have pages of 4, 16 or 64 KiB; an allocator that is built for the largest runs on all of them.
+  if [ "$(uname -m)" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi
   cargo build --locked --release --bin karpenter --bin karpenter-controller
   built=$CARGO_TARGET_DIR/release
 fi

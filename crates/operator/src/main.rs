@@ -20,7 +20,7 @@ use crate::traces::Traces;
 
 /// See `docs/benchmarks-cluster.md` for what it saves.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     if std::env::args().skip(1).any(|argument| argument == "--version") {

@@ -11,9 +11,10 @@ mod disruption;
 mod lives;
 mod overlays;
 mod repair;
+mod reserved;
 mod seeds;
 mod world;
 
 /// A quarter of the time of a simulated week went into the system's allocator.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
