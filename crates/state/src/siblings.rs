@@ -74,8 +74,8 @@ impl ClusterState {
         let siblings = self.unjudged.like(like);
         let known = siblings.iter().filter_map(|id| self.pods.get(id));
         let theirs = known.filter(|pod| pod.id.namespace == like.id.namespace);
-        let theirs = theirs.map(|pod| pod.0.clone()).collect();
-        self.presume(theirs)
+        let theirs: Vec<_> = theirs.map(|pod| pod.0.clone()).collect();
+        self.presume(&theirs)
     }
 
     /// kube-scheduler is busy with others: whoever was there when it refused somebody, and is still to be looked at, counts as refused
@@ -83,11 +83,11 @@ impl ClusterState {
     pub fn presume_kept_waiting(&mut self, now: Timestamp) -> usize {
         let unjudged = self.unjudged.by_class.values().flatten().filter_map(|id| self.pods.get(id));
         let waiting = unjudged.filter(|pod| self.unjudged.is_kept_waiting(pod, now));
-        let waiting = waiting.map(|pod| pod.0.clone()).collect();
-        self.presume(waiting).len()
+        let waiting: Vec<_> = waiting.map(|pod| pod.0.clone()).collect();
+        self.presume(&waiting).len()
     }
 
-    fn presume(&mut self, pods: Vec<Arc<PodView>>) -> Vec<Arc<PodView>> {
+    fn presume(&mut self, pods: &[Arc<PodView>]) -> Vec<Arc<PodView>> {
         let presumed: Vec<_> =
             pods.iter().map(|pod| Arc::new(PodView { unschedulable: true, ..PodView::clone(pod) })).collect();
         for pod in &presumed {
