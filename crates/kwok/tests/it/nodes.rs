@@ -235,7 +235,8 @@ async fn all_nodes_are_listed() {
     let kwok = Kwok::embedded().await;
     let mut ids = BTreeSet::new();
     for _ in 0..130 {
-        ids.insert(kwok.provider.create(&kwok.claim(|claim| claim)).await.unwrap().provider_id);
+        let claim = kwok.claim(|claim| claim.requirement(TYPE, "In", &["c-2x-amd64-linux"]));
+        ids.insert(kwok.provider.create(&claim).await.unwrap().provider_id);
     }
     assert_eq!(ids.len(), 130);
     assert_eq!(kwok.provider.running().await.unwrap(), ids);
